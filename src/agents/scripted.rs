@@ -1,0 +1,1 @@
+//! Deterministic agents: the `directives` script (tests, demos) and the built-in cast.

@@ -1,0 +1,1 @@
+//! The browser as pure state: events in, effects out.

@@ -1,0 +1,1 @@
+//! Our engine in this process, as a backend.

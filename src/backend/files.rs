@@ -1,0 +1,1 @@
+//! A foreign directory as a backend, read-only (D-4).

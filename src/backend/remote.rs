@@ -1,0 +1,1 @@
+//! Another process as a backend, over our own methods.

@@ -1,0 +1,1 @@
+//! A connection to another process: handshake, calls, events.

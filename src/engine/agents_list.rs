@@ -1,0 +1,1 @@
+//! `agents_list` (specification, chapter 11).

@@ -1,0 +1,1 @@
+//! Attachments of a spawn (specification, chapter 9).

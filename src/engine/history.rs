@@ -1,0 +1,1 @@
+//! `sessions_history` (specification, chapter 4).

@@ -1,0 +1,1 @@
+//! `sessions_list` (specification, chapter 3).

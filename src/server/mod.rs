@@ -1,0 +1,1 @@
+//! Puts any backend on the wire.

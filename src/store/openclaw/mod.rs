@@ -1,0 +1,3 @@
+//! Foreign OpenClaw directories, read-only: nothing in them is ever written, created or touched (D-4, AM-2).
+
+pub mod files;

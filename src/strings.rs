@@ -1,0 +1,1 @@
+//! All words the screen shows, in one place.

@@ -1,0 +1,1 @@
+//! The loop between terminal and browser.

@@ -1,0 +1,1 @@
+//! Draws the browser: `app` in, cells out.

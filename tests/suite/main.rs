@@ -1,0 +1,17 @@
+//! One integration program, a module per area.
+#![allow(clippy::unwrap_used)]
+
+mod agents;
+mod app;
+mod cli;
+mod config;
+mod engine;
+mod floors;
+mod host;
+mod model;
+mod openclaw;
+mod store;
+mod text;
+mod tools;
+mod tui;
+mod ui;
