@@ -103,6 +103,9 @@ pub struct Run {
     pub root_run: Option<RunId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
+    /// For an announce step the original request, for a report the child's label or task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<Untrusted>,
     pub accepted_at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,

@@ -273,6 +273,9 @@ pub struct Waited {
     pub reply: Option<Untrusted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Untrusted>,
+    /// For a sub-agent's task: what was posted to the requester (N-20), once the announce is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post: Option<Untrusted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
