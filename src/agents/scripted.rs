@@ -1,1 +1,0 @@
-//! Deterministic agents: the `directives` script (tests, demos) and the built-in cast.
