@@ -1,1 +1,197 @@
 //! The browser as pure state: events in, effects out.
+//!
+//! [`update::update`] is total and pure: no I/O, no await, no clock, no panic. Time comes in with each event.
+//! Selection and scroll are kept by identity (session key, message position), requests carry tickets, and an answer to
+//! a ticket nobody waits for is dropped. Absent on purpose: widths, colours, files, tokio.
+
+pub mod action;
+pub mod compose;
+pub mod details;
+pub mod draft;
+pub mod effect;
+pub mod event;
+mod fuzzy;
+pub mod geometry;
+pub mod help;
+pub mod key;
+pub mod menu;
+pub mod sessions;
+pub mod spawn;
+pub mod transcript;
+
+use crate::model::key::SessionKey;
+use crate::protocol::methods::Info;
+use crate::text::mask::Masker;
+use crate::text::{Clean, Untrusted};
+use compose::Compose;
+use details::Pager;
+use draft::Draft;
+use geometry::{Size, Viewport};
+use menu::Menu;
+use sessions::SessionsPane;
+use spawn::SpawnForm;
+use transcript::Transcript;
+
+/// The whole browser.
+#[derive(Debug)]
+pub struct App {
+    pub now_ms: i64,
+    pub size: Size,
+    pub focus: Focus,
+    /// What lies above the panes, innermost last.
+    pub layers: Vec<Layer>,
+    pub sessions: SessionsPane,
+    pub transcript: Transcript,
+    pub compose: Compose,
+    /// Kept through cancel and refusal; drawn while [`Layer::Spawn`] is there.
+    pub spawn: Option<SpawnForm>,
+    pub header: Header,
+    /// The line that says what happened last.
+    pub toast: Option<Toast>,
+    /// Columns of the list pane.
+    pub list_width: u16,
+    /// What was drawn last.
+    pub view: Viewport,
+    /// Masks secrets in transcripts unless they are shown.
+    pub masker: Masker,
+    /// Nothing that changes anything can be done.
+    pub observe: bool,
+}
+
+/// Which pane keys go to when no layer is there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Focus {
+    #[default]
+    List,
+    Transcript,
+    Compose,
+}
+
+/// Something above the panes.
+#[derive(Debug, Clone)]
+pub enum Layer {
+    /// First line of the help on the screen.
+    Help {
+        top: usize,
+    },
+    /// [`App::spawn`] is drawn.
+    Spawn,
+    Details(Pager),
+    /// JSON of a session.
+    Json(Pager),
+    /// What is hidden and why.
+    Hidden(Pager),
+    /// Filters, send menu, send policy, questions, sends.
+    Menu(Menu),
+    Palette(Menu),
+    Prompt(Prompt),
+}
+
+/// A one-line question.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    pub title: Clean,
+    pub draft: Draft,
+    pub purpose: Purpose,
+    pub error: Option<Clean>,
+}
+
+/// What the answer of a prompt is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    Rename(SessionKey),
+    /// Search in the transcript; drawn in its bottom line.
+    Search,
+}
+
+/// Facts of the header.
+#[derive(Debug, Clone, Default)]
+pub struct Header {
+    /// Name of the source until it tells itself.
+    pub source: Clean,
+    pub info: Option<Info>,
+    pub link: Link,
+}
+
+/// Liveness of the source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing has come yet.
+    #[default]
+    Connecting,
+    Live,
+    Reconnecting {
+        attempt: u32,
+        next_try_at: Option<i64>,
+        reason: Option<Untrusted>,
+    },
+    /// Showing what was known at that time.
+    Offline {
+        since: i64,
+        reason: Option<Untrusted>,
+    },
+}
+
+/// A passing line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toast {
+    pub text: Clean,
+    pub tone: Tone,
+    pub until: i64,
+}
+
+/// What a line means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Info,
+    Good,
+    Bad,
+}
+
+/// What the browser is begun with.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// Name of the source, until it tells itself.
+    pub source: Clean,
+    pub masker: Masker,
+    pub observe: bool,
+    pub size: Size,
+    pub now_ms: i64,
+    pub tree: Option<bool>,
+    pub sort: Option<sessions::Sort>,
+    pub list_width: Option<u16>,
+}
+
+impl App {
+    /// A browser that has seen nothing yet.
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            now_ms: setup.now_ms,
+            size: setup.size,
+            focus: Focus::List,
+            layers: Vec::new(),
+            sessions: SessionsPane {
+                tree: setup.tree.unwrap_or(true),
+                sort: setup.sort.unwrap_or_default(),
+                ..SessionsPane::default()
+            },
+            transcript: Transcript::default(),
+            compose: Compose::default(),
+            spawn: None,
+            header: Header {
+                source: setup.source,
+                ..Header::default()
+            },
+            toast: None,
+            list_width: setup.list_width.unwrap_or(44),
+            view: Viewport::default(),
+            masker: setup.masker,
+            observe: setup.observe,
+        }
+    }
+
+    /// The topmost layer.
+    pub fn layer(&self) -> Option<&Layer> {
+        self.layers.last()
+    }
+}
