@@ -7,9 +7,29 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The canonical key of a session, as stored: `agent:<agentId>:<rest>` or the reserved `global`.
+/// Read tolerantly from data (as [`SessionKey::foreign`]).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "String", into = "String")]
 pub struct SessionKey(String);
+
+impl From<String> for SessionKey {
+    fn from(text: String) -> Self {
+        Self::foreign(&text)
+    }
+}
+
+impl From<SessionKey> for String {
+    fn from(key: SessionKey) -> Self {
+        key.0
+    }
+}
+
+/// Agent and rest of a well-formed `agent:` key (K-5).
+fn of_agent(key: &str) -> Option<(&str, &str)> {
+    let (agent, rest) = key.strip_prefix("agent:")?.split_once(':')?;
+    let (agent, rest) = (agent.trim(), rest.trim());
+    (!agent.is_empty() && !rest.is_empty() && !rest.starts_with(':')).then_some((agent, rest))
+}
 
 /// Why a text is no session key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,22 +46,16 @@ impl SessionKey {
     /// [`KeyError`] for anything else.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let key = text.trim().to_lowercase();
-        let well_formed = match key.strip_prefix("agent:") {
-            Some(tail) => tail.split_once(':').is_some_and(|(agent, rest)| {
-                !agent.trim().is_empty() && !rest.trim().is_empty() && !rest.starts_with(':')
-            }),
-            None => key == "global",
-        };
-        if well_formed {
-            Ok(Self(key))
-        } else {
-            Err(KeyError { given: text.into() })
+        match of_agent(&key) {
+            Some((agent, rest)) => Ok(Self::of(&AgentId::mend(agent), rest)),
+            None if key == "global" => Ok(Self::global()),
+            None => Err(KeyError { given: text.into() }),
         }
     }
 
-    /// A key as a foreign store holds it: anything goes, only the spelling is unified (K-16).
+    /// A key as a foreign store holds it: anything goes, only the spelling is unified (K-16, K-2).
     pub fn foreign(text: &str) -> Self {
-        Self(text.trim().to_lowercase())
+        Self::parse(text).unwrap_or_else(|_| Self(text.trim().to_lowercase()))
     }
 
     /// `agent:<agent>:<rest>`.
@@ -96,10 +110,41 @@ impl SessionKey {
         self.rest().starts_with("subagent:") || self.0.contains(":subagent:")
     }
 
-    /// The session that a thread key hangs on (K-7).
+    /// The session that a thread key hangs on (K-7). A marker with nothing but the agent before it does not count.
     pub fn thread_parent(&self) -> Option<SessionKey> {
         let at = self.0.rfind(":thread:").max(self.0.rfind(":topic:"))?;
-        (at > 0).then(|| Self(self.0[..at].to_owned()))
+        let parent = &self.0[..at];
+        let whole = !parent.is_empty() && (self.agent().is_none() || of_agent(parent).is_some());
+        whole.then(|| Self(parent.to_owned()))
+    }
+
+    /// What sort of chat the key names: `group`, `channel`, `direct` (`dm` is read as `direct`, K-6), or nothing of
+    /// the kind (SP-12).
+    pub fn chat_type(&self) -> Option<&'static str> {
+        if let Some(parts) = self.group_parts() {
+            return Some(if parts.is_channel { "channel" } else { "group" });
+        }
+        let direct = self
+            .rest()
+            .split(':')
+            .rev()
+            .skip(1)
+            .any(|part| part == "direct" || part == "dm");
+        direct.then_some("direct")
+    }
+
+    /// The key with `dm` for `direct` or the other way round: one chat, two spellings (K-6).
+    pub fn other_direct_spelling(&self) -> Option<SessionKey> {
+        let head = self.0.len() - self.rest().len();
+        let rest = format!(":{}", self.rest());
+        let swapped = if rest.contains(":direct:") {
+            rest.replacen(":direct:", ":dm:", 1)
+        } else if rest.contains(":dm:") {
+            rest.replacen(":dm:", ":direct:", 1)
+        } else {
+            return None;
+        };
+        Some(Self(format!("{}{}", &self.0[..head], &swapped[1..])))
     }
 
     /// Spawn depth as far as the key tells (K-8, last step): the number of `:subagent:` parts.
@@ -110,20 +155,26 @@ impl SessionKey {
     /// Channel part and the rest of a group or channel key: `<channel>:group:<id>` → (`channel`, is channel, `id`).
     pub fn group_parts(&self) -> Option<GroupParts<'_>> {
         let rest = self.rest();
-        for (marker, is_channel) in [(":group:", false), (":channel:", true)] {
-            if let Some((channel, id)) = rest.split_once(marker) {
-                return Some(GroupParts {
-                    channel: Some(channel),
+        let marked = [(":group:", false), (":channel:", true)]
+            .into_iter()
+            .filter_map(|(marker, is_channel)| Some((rest.find(marker)?, marker, is_channel)))
+            .min();
+        if let Some((at, marker, is_channel)) = marked {
+            return Some(GroupParts {
+                channel: Some(&rest[..at]),
+                is_channel,
+                id: &rest[at + marker.len()..],
+            });
+        }
+        [("group:", false), ("channel:", true)]
+            .into_iter()
+            .find_map(|(prefix, is_channel)| {
+                rest.strip_prefix(prefix).map(|id| GroupParts {
+                    channel: None,
                     is_channel,
                     id,
-                });
-            }
-        }
-        rest.strip_prefix("group:").map(|id| GroupParts {
-            channel: None,
-            is_channel: false,
-            id,
-        })
+                })
+            })
     }
 
     /// Kind of the session (K-20 to K-26).
@@ -141,9 +192,7 @@ impl SessionKey {
         } else if rest.starts_with("node-") || rest.starts_with("node:") {
             Kind::Node
         } else if matches!(facts.chat_type, Some("group" | "channel"))
-            || self.0.contains(":group:")
-            || self.0.contains(":channel:")
-            || rest.starts_with("group:")
+            || self.group_parts().is_some()
         {
             Kind::Group
         } else {
@@ -222,7 +271,9 @@ pub struct KindFacts<'a> {
 }
 
 /// The six kinds of a session (§2.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The main session of an agent.
@@ -236,6 +287,7 @@ pub enum Kind {
     /// A node.
     Node,
     /// Sub-agents, direct chats, everything else.
+    #[default]
     Other,
 }
 
@@ -270,9 +322,22 @@ impl Kind {
 }
 
 /// An agent's id, canonical: `[a-z0-9][a-z0-9_-]{0,63}` (K-2).
+/// Mended when read from data.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "String", into = "String")]
 pub struct AgentId(String);
+
+impl From<String> for AgentId {
+    fn from(text: String) -> Self {
+        Self::mend(&text)
+    }
+}
+
+impl From<AgentId> for String {
+    fn from(id: AgentId) -> Self {
+        id.0
+    }
+}
 
 impl AgentId {
     /// The id of the agent that is always there.
@@ -282,7 +347,7 @@ impl AgentId {
 
     /// An id given by a caller: refused when it has another shape (K-2, P-6).
     pub fn parse(text: &str) -> Option<Self> {
-        let id = text.trim().to_lowercase();
+        let id = text.trim().to_ascii_lowercase();
         let mut chars = id.chars();
         let first = chars.next()?;
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -296,15 +361,19 @@ impl AgentId {
             return id;
         }
         let mut mended = String::new();
+        let mut in_run = false;
         for c in text.trim().to_lowercase().chars() {
-            if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-' {
+            let fits = c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+            if fits {
                 mended.push(c);
-            } else if !mended.ends_with('-') {
+            } else if !in_run {
                 mended.push('-');
             }
+            in_run = !fits;
         }
-        let mended: String = mended.trim_matches('-').chars().take(64).collect();
-        let mended = mended.trim_start_matches('_').trim_matches('-');
+        // A leading `_` would not fit the shape either.
+        let mended = mended.trim_start_matches(['-', '_']);
+        let mended = mended[..mended.len().min(64)].trim_end_matches('-');
         if mended.is_empty() {
             Self::main()
         } else {

@@ -340,10 +340,9 @@ fn read_said(message: &Value, line: &Value) -> Said {
     let mut envelope = None;
     if role == Role::User
         && let [Block::Text(text)] = blocks.as_mut_slice()
+        && let Some(inner) = strip_envelope(text.raw())
     {
-        if let Some(inner) = strip_envelope(text.raw()) {
-            envelope = Some(std::mem::replace(text, inner.into()));
-        }
+        envelope = Some(std::mem::replace(text, inner.into()));
     }
     Said {
         role,
@@ -392,11 +391,10 @@ fn read_block(part: &Value) -> Block {
         },
         Some("image") => Block::Image {
             mime: text_member(part, "mimeType"),
-            bytes: part.get("bytes").and_then(Value::as_u64).or_else(|| {
-                part.get("data")
-                    .and_then(Value::as_str)
-                    .map(|data| decoded_len(data))
-            }),
+            bytes: part
+                .get("bytes")
+                .and_then(Value::as_u64)
+                .or_else(|| part.get("data").and_then(Value::as_str).map(decoded_len)),
         },
         _ => part
             .as_str()

@@ -2,6 +2,7 @@
 
 use super::key::SessionKey;
 use super::session::{Entry, SendPolicy};
+use crate::text::Untrusted;
 use serde::Deserialize;
 
 /// `session.sendPolicy`. Unknown members are an error (SP-1).
@@ -56,6 +57,11 @@ fn norm(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
+/// A blank member states nothing.
+fn stated(member: &Option<String>) -> Option<&String> {
+    member.as_ref().filter(|text| !text.trim().is_empty())
+}
+
 fn chat_type_of(word: &str) -> String {
     let word = norm(word);
     if word == "dm" { "direct".into() } else { word }
@@ -90,28 +96,24 @@ pub fn decide(
     let channel = channel
         .map(norm)
         .filter(|text| !text.is_empty())
-        .or_else(|| stored(|e| e.channel.as_ref().map(|c| c.raw())))
-        .or_else(|| stored(|e| e.last_channel.as_ref().map(|c| c.raw())))
+        .or_else(|| stored(|e| e.channel.as_ref().map(Untrusted::raw)))
+        .or_else(|| stored(|e| e.last_channel.as_ref().map(Untrusted::raw)))
         .or_else(|| key.group_parts().and_then(|parts| parts.channel).map(norm));
     let chat_type = chat_type
         .map(chat_type_of)
+        .filter(|text| !text.is_empty())
         .or_else(|| stored(|e| e.chat_type.as_deref()).map(|t| chat_type_of(&t)))
-        .or_else(|| chat_type_by_key(key).map(str::to_owned));
+        .or_else(|| key.chat_type().map(str::to_owned));
     let matches = |rule: &Rule| {
         let Some(m) = &rule.matches else { return true };
         let equal = |wanted: &Option<String>, given: &Option<String>, read: fn(&str) -> String| {
-            wanted
-                .as_ref()
-                .is_none_or(|w| given.as_ref().is_some_and(|g| read(w) == *g))
+            stated(wanted).is_none_or(|w| given.as_ref().is_some_and(|g| read(w) == *g))
         };
         let full = key.as_str();
         equal(&m.channel, &channel, norm)
             && equal(&m.chat_type, &chat_type, chat_type_of)
-            && m.raw_key_prefix
-                .as_ref()
-                .is_none_or(|p| full.starts_with(&norm(p)))
-            && m.key_prefix
-                .as_ref()
+            && stated(&m.raw_key_prefix).is_none_or(|p| full.starts_with(&norm(p)))
+            && stated(&m.key_prefix)
                 .is_none_or(|p| full.starts_with(&norm(p)) || key.rest().starts_with(&norm(p)))
     };
     let is_deny = |rule: &Rule| rule.action.as_deref().is_some_and(|a| norm(a) == "deny");
@@ -137,16 +139,4 @@ pub fn decide(
         policy: config.default.unwrap_or(SendPolicy::Allow),
         source: Source::Default,
     }
-}
-
-/// Chat type as far as the key tells (SP-12).
-fn chat_type_by_key(key: &SessionKey) -> Option<&'static str> {
-    if let Some(parts) = key.group_parts() {
-        return Some(if parts.is_channel { "channel" } else { "group" });
-    }
-    let rest = key.rest();
-    let direct = ["direct:", "dm:"]
-        .iter()
-        .any(|p| rest.starts_with(p) || rest.contains(&format!(":{p}")));
-    direct.then_some("direct")
 }

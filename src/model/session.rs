@@ -13,15 +13,46 @@ use serde_json::{Map, Value};
 pub struct DeliveryContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<Untrusted>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text")]
     pub to: Option<Untrusted>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text")]
     pub account_id: Option<Untrusted>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text")]
     pub thread_id: Option<Untrusted>,
 }
 
+/// A text that may be written as a number (L-61: cut to a whole one).
+fn text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Untrusted>, D::Error> {
+    match Option::<Value>::deserialize(from)? {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.into())),
+        Some(Value::Number(number)) => Ok(Some(
+            number
+                .as_i64()
+                .or_else(|| number.as_f64().map(|n| n.trunc() as i64))
+                .map_or_else(|| number.to_string(), |n| n.to_string())
+                .into(),
+        )),
+        Some(_) => Err(serde::de::Error::custom("expected a text or a number")),
+    }
+}
+
 impl DeliveryContext {
+    /// Normal form of a part: trimmed, blank members dropped, the channel in lower case (L-60).
+    #[must_use]
+    pub fn normal(&self) -> Self {
+        let part = |text: &Option<Untrusted>| {
+            let text = text.as_ref()?.raw().trim();
+            (!text.is_empty()).then(|| Untrusted::from(text))
+        };
+        Self {
+            channel: part(&self.channel).map(|c| c.raw().to_lowercase().into()),
+            to: part(&self.to),
+            account_id: part(&self.account_id),
+            thread_id: part(&self.thread_id),
+        }
+    }
+
     /// Nothing in it.
     pub fn is_empty(&self) -> bool {
         self.channel.is_none()
@@ -65,9 +96,15 @@ impl SendPolicy {
 
 /// A stored session (15.1). Every member but the key, id and time is optional; what is not listed here is in `other`
 /// and survives every change (D-3).
+///
+/// A member that does not have the type it should have is kept in `other` and counts as absent (SP-20, D-3).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct Entry {
+    /// Everything else, unchanged. First, so that a member we have set wins over one of the same name that was not
+    /// understood.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
     /// Canonical key. Not a member of the stored object: there the key is the name of the entry.
     #[serde(skip, default = "SessionKey::global")]
     pub key: SessionKey,
@@ -105,11 +142,23 @@ pub struct Entry {
     pub delivery_context: Option<DeliveryContext>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_channel: Option<Untrusted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "text"
+    )]
     pub last_to: Option<Untrusted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "text"
+    )]
     pub last_account_id: Option<Untrusted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "text"
+    )]
     pub last_thread_id: Option<Untrusted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<SessionKey>,
@@ -174,9 +223,30 @@ pub struct Entry {
     /// Text of the newest user or assistant message, one line, cut (L-53, AM-10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_text: Option<Untrusted>,
-    /// Everything else, unchanged.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
+}
+
+impl Serialize for Entry {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Entry::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let members = Map::deserialize(from)?;
+        let read =
+            |members: &Map<String, Value>| Entry::deserialize(&Value::Object(members.clone()));
+        if let Ok(entry) = read(&members) {
+            return Ok(entry);
+        }
+        let (fits, aside): (Map<_, _>, Map<_, _>) =
+            members.into_iter().partition(|(name, value)| {
+                read(&Map::from_iter([(name.clone(), value.clone())])).is_ok()
+            });
+        let mut entry = read(&fits).map_err(serde::de::Error::custom)?;
+        entry.other.extend(aside);
+        Ok(entry)
+    }
 }
 
 impl Entry {
@@ -187,6 +257,30 @@ impl Entry {
         let mut entry: Entry = serde_json::from_value(object).expect("identity alone is an entry");
         entry.key = key;
         entry
+    }
+
+    /// Where replies go, in normal form (L-60): the `last*` members first, filled from `deliveryContext`, unless the two
+    /// name different channels.
+    pub fn route(&self) -> DeliveryContext {
+        let last = DeliveryContext {
+            channel: self.last_channel.clone(),
+            to: self.last_to.clone(),
+            account_id: self.last_account_id.clone(),
+            thread_id: self.last_thread_id.clone(),
+        }
+        .normal();
+        let stored = self.delivery_context.clone().unwrap_or_default().normal();
+        let differ =
+            last.channel.is_some() && stored.channel.is_some() && last.channel != stored.channel;
+        if differ {
+            return last;
+        }
+        DeliveryContext {
+            channel: last.channel.or(stored.channel),
+            to: last.to.or(stored.to),
+            account_id: last.account_id.or(stored.account_id),
+            thread_id: last.thread_id.or(stored.thread_id),
+        }
     }
 
     /// The agent the session belongs to; the default agent's id where the key has none.
@@ -220,7 +314,7 @@ impl Status {
 }
 
 /// A listed session (§3.3): what `sessions_list` gives and every front door shows. Keys are display keys (K-14).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     pub key: Untrusted,
@@ -258,6 +352,14 @@ pub struct Row {
     pub thinking_level: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verbose_level: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_level: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elevated_level: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_mode: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_usage: Option<Untrusted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_sent: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,10 +24,8 @@ pub struct Arguments<'a>(pub &'a Map<String, Value>);
 impl<'a> Arguments<'a> {
     /// A member by its camel-case name, else by its snake-case name.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
-        self.0
-            .get(name)
-            .or_else(|| self.0.get(&snake(name)))
-            .filter(|value| !value.is_null())
+        let given = |name: &str| self.0.get(name).filter(|value| !value.is_null());
+        given(name).or_else(|| given(&snake(name)))
     }
     /// Trimmed; blank counts as absent. Anything but a string or number counts as absent.
     pub fn text(&self, name: &str) -> Option<String> {
