@@ -4,8 +4,10 @@
 //! purpose: models, files, and any knowledge of sessions beyond what a step tells; what the cast does to other
 //! sessions it does through the session tools, like any agent.
 
+mod cast;
 mod directives;
 
+pub use cast::{Cast, Cue, CueKind, ScriptError, Seed};
 pub use directives::Directives;
 
 use super::ToolCall;

@@ -1,5 +1,6 @@
 //! Scripted agents: the directives script and the built-in cast.
 
+mod cast;
 mod directives;
 
 use crosstalk::agents::{Agent, AgentError, Answer, Progress, Step, StepKind, ToolOutcome};
