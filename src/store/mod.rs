@@ -1,10 +1,12 @@
 //! Where things are kept: the only module that opens session files or databases.
 //!
 //! One reading interface, [`Sessions`], for our own state and for foreign directories; writing is only for our own
-//! ([`state::StateStore`], [`transcript`]). What a person's screen keeps is in [`client`], a database of its own.
+//! ([`state::StateStore`], [`transcript`]). What a person's screen keeps is in [`client`], a database of its own;
+//! [`database`] is how both are opened.
 //! Everything here blocks: callers go through `spawn_blocking`. Absent on purpose: who may see what.
 
 pub mod client;
+pub mod database;
 pub mod openclaw;
 pub mod state;
 pub mod transcript;

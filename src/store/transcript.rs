@@ -1,25 +1,418 @@
 //! Transcripts: append-only JSON lines (15.2). The end is read backwards, older pages by byte offset, growth by
-//! following; a transcript is never read whole to show its end.
+//! following; a transcript is never read whole to show its end, and a monstrous line is measured, not loaded.
+//!
+//! Reading repairs nothing on disk and hides nothing: what cannot be read is a [`Damage`] at its place. Absent on
+//! purpose: what a line means (`model::message`), and any lock; one process writes.
 
 use super::{Span, StoreError, TranscriptPage};
+use crate::model::message::{Damage, RawLine};
 use serde_json::Value;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Reads part of a transcript file. A missing file is an empty page.
+/// Lines above this many bytes are [`Damage::TooLong`].
+pub const MAX_LINE_BYTES: usize = 32 << 20;
+
+/// How much is read at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Reads part of a transcript file, in file order. A missing file is an empty page.
+///
+/// The last line, when it has no line break, is read if it is whole (D-24); else it is [`Damage::Torn`], `end` stays
+/// before it, and `Span::After` leaves it for later. `Span::After` a position where no line can begin (the file was
+/// cut or replaced) reads from the start, which `start == 0` tells. Several objects on one line are several lines,
+/// each at its own position. Blank lines are skipped.
 ///
 /// # Errors
 /// [`StoreError::Io`] when the file is there and cannot be read.
 pub fn read(path: &Path, span: Span, limit: usize) -> Result<TranscriptPage, StoreError> {
-    let _ = (path, span, limit);
-    Ok(TranscriptPage::default())
+    let failed = |error| StoreError::Io {
+        what: "cannot read transcript",
+        path: path.into(),
+        error,
+    };
+    match open_to_read(path) {
+        Ok(Some(file)) => read_file(file, span, limit).map_err(failed),
+        Ok(None) => Ok(TranscriptPage {
+            at_start: true,
+            ..TranscriptPage::default()
+        }),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Asks what it is before opening: a pipe would block for ever.
+fn open_to_read(path: &Path) -> io::Result<Option<File>> {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !found.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
+    }
+    File::open(path).map(Some)
+}
+
+fn read_file(mut file: File, span: Span, limit: usize) -> io::Result<TranscriptPage> {
+    // The length is taken once: what is appended meanwhile belongs to the next reading.
+    let len = file.metadata()?.len();
+    match span {
+        Span::Tail => read_backwards(file, len, limit),
+        Span::Before(position) => read_backwards(file, position.min(len), limit),
+        Span::Whole => read_forwards(file, 0, len, limit, true),
+        Span::After(position) => {
+            let start = if is_line_edge(&mut file, position, len)? {
+                position
+            } else {
+                0
+            };
+            read_forwards(file, start, len, limit, false)
+        }
+    }
+}
+
+/// Can a line begin here? After a line break, or after a whole last line that had none.
+fn is_line_edge(file: &mut File, position: u64, len: u64) -> io::Result<bool> {
+    if position == 0 {
+        return Ok(true);
+    }
+    if position > len {
+        return Ok(false);
+    }
+    let mut around = [b'\n'; 2];
+    let there = usize::from(position < len) + 1;
+    file.seek(SeekFrom::Start(position - 1))?;
+    file.read_exact(&mut around[..there])?;
+    let [before, after] = around;
+    Ok(before == b'\n' || (before == b'}' && matches!(after, b'\n' | b'\r' | b' ' | b'{')))
+}
+
+/// A line of the file, without its line break; `text` is absent when it is too long.
+struct Line {
+    position: u64,
+    bytes: u64,
+    text: Option<Vec<u8>>,
+    /// Has its line break.
+    ended: bool,
+}
+
+impl Line {
+    /// What stands on the line: nothing, one record, or several that were glued together.
+    fn records(&self) -> Vec<RawLine> {
+        let damaged = |position, bytes, damage| RawLine {
+            position,
+            bytes,
+            line: Value::Null,
+            damage: Some(damage),
+        };
+        let Some(text) = &self.text else {
+            return vec![damaged(self.position, self.bytes, Damage::TooLong)];
+        };
+        // A line without its end may be cut inside a character or inside JSON; which of them it is says nothing.
+        let or_torn = |damage| if self.ended { damage } else { Damage::Torn };
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let json = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        let skipped = text.len() - json.len();
+        let Ok(json) = std::str::from_utf8(json) else {
+            return vec![damaged(
+                self.position,
+                text.len() as u64,
+                or_torn(Damage::NotUtf8),
+            )];
+        };
+        let mut records = Vec::new();
+        let mut from = 0;
+        loop {
+            from += json[from..].len() - json[from..].trim_start().len();
+            let rest = &json[from..];
+            if rest.is_empty() {
+                break;
+            }
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let position = if from == 0 {
+                self.position
+            } else {
+                self.position + (skipped + from) as u64
+            };
+            match values.next() {
+                Some(Ok(line @ Value::Object(_))) => {
+                    let length = values.byte_offset();
+                    records.push(RawLine {
+                        position,
+                        bytes: length as u64,
+                        line,
+                        damage: None,
+                    });
+                    from += length;
+                }
+                Some(Ok(_)) if records.is_empty() && only_value(rest) => {
+                    let bytes = rest.trim_end().len() as u64;
+                    records.push(damaged(position, bytes, or_torn(Damage::NotAnObject)));
+                    break;
+                }
+                _ => {
+                    let bytes = rest.trim_end().len() as u64;
+                    records.push(damaged(position, bytes, or_torn(Damage::NotJson)));
+                    break;
+                }
+            }
+        }
+        if let [only] = records.as_mut_slice() {
+            only.bytes = text.len() as u64;
+        }
+        records
+    }
+}
+
+fn only_value(json: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok()
+}
+
+fn is_torn(records: &[RawLine]) -> bool {
+    records
+        .last()
+        .is_some_and(|last| last.damage == Some(Damage::Torn))
+}
+
+fn read_backwards(file: File, end: u64, limit: usize) -> io::Result<TranscriptPage> {
+    let mut page = TranscriptPage {
+        start: end,
+        end,
+        ..TranscriptPage::default()
+    };
+    let mut lines = Backwards::new(file, end, MAX_LINE_BYTES);
+    let mut messages = 0;
+    while messages < limit {
+        let Some(line) = lines.next()? else { break };
+        page.start = line.position;
+        let records = line.records();
+        if let Some(torn) = records.last().filter(|_| is_torn(&records)) {
+            page.end = torn.position;
+        }
+        for record in records.into_iter().rev() {
+            if messages == limit {
+                break;
+            }
+            messages += usize::from(record.message().is_some());
+            page.start = record.position;
+            page.lines.push(record);
+        }
+    }
+    page.lines.reverse();
+    page.at_start = page.start == 0;
+    Ok(page)
+}
+
+fn read_forwards(
+    mut file: File,
+    start: u64,
+    len: u64,
+    limit: usize,
+    show_torn: bool,
+) -> io::Result<TranscriptPage> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut input = BufReader::with_capacity(CHUNK_BYTES, file.take(len - start));
+    let mut page = TranscriptPage {
+        start,
+        end: start,
+        at_start: start == 0,
+        ..TranscriptPage::default()
+    };
+    let mut messages = 0;
+    let mut position = start;
+    while messages < limit {
+        let Some(line) = next_line(&mut input, position, MAX_LINE_BYTES)? else {
+            break;
+        };
+        let next = position + line.bytes + u64::from(line.ended);
+        let mut records = line.records();
+        position = next;
+        page.end = next;
+        if is_torn(&records) {
+            let torn = records.pop().expect("a torn record is there");
+            page.end = torn.position;
+            if show_torn {
+                records.push(torn);
+            }
+        }
+        for record in records {
+            if messages == limit {
+                // Between two records of one line.
+                page.end = page
+                    .lines
+                    .last()
+                    .map_or(record.position, |last| last.position + last.bytes);
+                break;
+            }
+            messages += usize::from(record.message().is_some());
+            page.lines.push(record);
+        }
+    }
+    Ok(page)
+}
+
+/// The next line of a forward reading.
+fn next_line(input: &mut impl BufRead, position: u64, max: usize) -> io::Result<Option<Line>> {
+    let mut text = Vec::new();
+    let mut bytes = 0;
+    let mut ended = false;
+    while !ended {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            break;
+        }
+        let found = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..found.unwrap_or(buffer.len())];
+        bytes += part.len() as u64;
+        if bytes <= max as u64 {
+            text.extend_from_slice(part);
+        } else {
+            text = Vec::new();
+        }
+        let used = part.len() + usize::from(found.is_some());
+        ended = found.is_some();
+        input.consume(used);
+    }
+    Ok((bytes > 0 || ended).then(|| Line {
+        position,
+        bytes,
+        text: (bytes <= max as u64).then_some(text),
+        ended,
+    }))
+}
+
+/// Lines from a position backwards.
+struct Backwards {
+    file: File,
+    max: usize,
+    /// Bytes from `window_at` on up to the end of the line that comes next, without its line break.
+    window: Vec<u8>,
+    window_at: u64,
+    /// The line that comes next has a line break.
+    ended: bool,
+    done: bool,
+}
+
+impl Backwards {
+    fn new(file: File, end: u64, max: usize) -> Self {
+        Self {
+            file,
+            max,
+            window: Vec::new(),
+            window_at: end,
+            ended: false,
+            done: end == 0,
+        }
+    }
+
+    fn next(&mut self) -> io::Result<Option<Line>> {
+        // Only what was not there before is searched for the line break.
+        let mut unsearched = self.window.len();
+        let mut too_long = 0;
+        while !self.done {
+            if let Some(at) = self.window[..unsearched]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+            {
+                let text = self.window.split_off(at + 1);
+                self.window.pop();
+                let line = self.line(self.window_at + at as u64 + 1, text, too_long);
+                let is_rest = !line.ended && line.bytes == 0;
+                self.ended = true;
+                if is_rest {
+                    // Nothing stands after the last line break: that is no line.
+                    unsearched = self.window.len();
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            if self.window_at == 0 {
+                self.done = true;
+                let text = std::mem::take(&mut self.window);
+                return Ok(Some(self.line(0, text, too_long)));
+            }
+            if self.window.len() > self.max || too_long > 0 {
+                too_long += self.window.len() as u64;
+                self.window.clear();
+            }
+            // As much again as there is, so that a long line is not moved again and again.
+            let more = CHUNK_BYTES.max(self.window.len()) as u64;
+            unsearched = usize::try_from(more.min(self.window_at)).unwrap_or(CHUNK_BYTES);
+            let mut grown = vec![0; unsearched];
+            self.window_at -= unsearched as u64;
+            self.file.seek(SeekFrom::Start(self.window_at))?;
+            self.file.read_exact(&mut grown)?;
+            grown.append(&mut self.window);
+            self.window = grown;
+        }
+        Ok(None)
+    }
+
+    fn line(&self, position: u64, text: Vec<u8>, dropped: u64) -> Line {
+        let bytes = text.len() as u64 + dropped;
+        Line {
+            position,
+            bytes,
+            text: (bytes <= self.max as u64).then_some(text),
+            ended: self.ended,
+        }
+    }
 }
 
 /// Appends lines, each with its line break, creating the file (0600, directories 0700) when missing; a cut last line
 /// is ended first (D-26). Returns the position of each line. With `sync`, the data is on disk when it returns.
 ///
 /// # Errors
-/// [`StoreError::Io`]; then nothing but whole lines was written, or a cut last line that the next append ends.
+/// [`StoreError::Io`]; then nothing was written, or a cut last line that the next append ends.
 pub fn append(path: &Path, lines: &[Value], sync: bool) -> Result<Vec<u64>, StoreError> {
-    let _ = (path, lines, sync);
-    Ok(Vec::new())
+    append_to(path, lines, sync).map_err(|error| StoreError::Io {
+        what: "cannot write transcript",
+        path: path.into(),
+        error,
+    })
+}
+
+fn append_to(path: &Path, lines: &[Value], sync: bool) -> io::Result<Vec<u64>> {
+    if let Some(parent) = path.parent() {
+        super::database::make_private_dir(parent)?;
+    }
+    let mut file = super::database::private_file(OpenOptions::new().read(true).append(true))
+        .create(true)
+        .open(path)?;
+    let len = file.metadata()?.len();
+    let mut text = Vec::new();
+    if len > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::Start(len - 1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            text.push(b'\n');
+        }
+    }
+    let mut positions = Vec::with_capacity(lines.len());
+    for line in lines {
+        positions.push(len + text.len() as u64);
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+    }
+    if let Err(error) = file.write_all(&text) {
+        // The caller will say that nothing was written, so nothing should stay; should this fail too, the line that
+        // is cut is ended by the next append.
+        let _ = file.set_len(len);
+        return Err(error);
+    }
+    if sync {
+        file.sync_data()?;
+        if len == 0 {
+            super::database::sync_dir_of(path)?;
+        }
+    }
+    Ok(positions)
 }

@@ -1,0 +1,7 @@
+//! Our own stores: transcripts, the state database, the client's database.
+
+mod client;
+mod database;
+mod lists;
+mod state;
+mod transcript;
