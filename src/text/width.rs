@@ -101,13 +101,17 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Where the first piece of a wide cluster ends: before the next letter, or before what would make it too wide.
+/// Where the first piece of a wide cluster ends: before the next letter that is not joined
+/// to it, or before what would make it too wide.
 fn piece_end(cluster: &str) -> usize {
-    for (at, c) in cluster.char_indices().skip(1) {
-        let fits = || extends(c) && cluster[..at + c.len_utf8()].width() <= WIDEST;
-        if char_width(c) > 0 && !fits() {
+    let mut before = None;
+    for (at, c) in cluster.char_indices() {
+        let belongs = extends(c) || before == Some('\u{200d}');
+        let fits = || cluster[..at + c.len_utf8()].width() <= WIDEST;
+        if at > 0 && char_width(c) > 0 && !(belongs && fits()) {
             return at;
         }
+        before = Some(c);
     }
     cluster.len()
 }
