@@ -107,6 +107,47 @@ pub enum Request {
     PlayDemo {},
 }
 
+/// The methods of [`Request`].
+pub const METHODS: [&str; 17] = [
+    "crosstalk.info",
+    "crosstalk.list",
+    "crosstalk.detail",
+    "crosstalk.history",
+    "crosstalk.tool",
+    "crosstalk.send",
+    "crosstalk.wait",
+    "crosstalk.choices",
+    "crosstalk.patch",
+    "crosstalk.abort",
+    "crosstalk.reset",
+    "crosstalk.archive",
+    "crosstalk.restore",
+    "crosstalk.delete",
+    "crosstalk.incoming",
+    "crosstalk.runs",
+    "crosstalk.demo",
+];
+
+impl Request {
+    /// True when the request changes nothing: it may be asked of a source that is read-only, and asked again.
+    pub fn is_read(&self) -> bool {
+        match self {
+            Request::Info {}
+            | Request::List(_)
+            | Request::Detail { .. }
+            | Request::History(_)
+            | Request::Wait { .. }
+            | Request::Choices {}
+            | Request::Runs {} => true,
+            Request::Tool { name, .. } => matches!(
+                name.as_str(),
+                "sessions_list" | "sessions_history" | "agents_list"
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// What a list asks for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
