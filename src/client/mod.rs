@@ -95,13 +95,12 @@ impl Connection {
     /// [`ConnectError`].
     pub async fn connect(socket: &Path) -> Result<Self, ConnectError> {
         let place = socket.display().to_string();
-        let stream =
-            UnixStream::connect(socket)
-                .await
-                .map_err(|error| ConnectError::Nobody {
-                    place: place.clone(),
-                    error,
-                })?;
+        let stream = UnixStream::connect(socket)
+            .await
+            .map_err(|error| ConnectError::Nobody {
+                place: place.clone(),
+                error,
+            })?;
         let own = rustix::process::geteuid().as_raw();
         match stream.peer_cred().map(|peer| peer.uid()) {
             Ok(uid) if uid == own => {}
