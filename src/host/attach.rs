@@ -113,7 +113,10 @@ impl Attach {
                         });
                     }
                     // It found another owner, which has gone since, or none was started yet.
-                    Some(_) => started = Some(self.start()?),
+                    Some(_) => {
+                        super::check(dir).await?;
+                        started = Some(self.start()?);
+                    }
                 },
             }
             let limit = match started.as_mut().map(Child::try_wait) {

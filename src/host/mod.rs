@@ -122,7 +122,6 @@ pub async fn open(open: Open) -> Result<SharedBackend, HostError> {
 /// [`HostError`].
 pub async fn open_with(open: Open, program: &Path) -> Result<SharedBackend, HostError> {
     let open = absolute(open);
-    check_ours(&open.dir)?;
     match open.purpose {
         Purpose::Work => attach(open, Some(program.into())).await,
         Purpose::Own => match own(&open).await? {
@@ -143,7 +142,6 @@ pub async fn run(open: Open) -> Result<(), HostError> {
     // leads a group already: somebody typed the command, and may interrupt it.
     let _ = rustix::process::setsid();
     let open = absolute(open);
-    check_ours(&open.dir)?;
     let mut signals = Signals::new(&open.dir)?;
     let Some(owner) = own(&open).await? else {
         return Ok(());
@@ -212,6 +210,9 @@ async fn why_ended(open: &Open, ended: HostError) -> HostError {
 async fn own(open: &Open) -> Result<Option<Owner>, HostError> {
     let settings = settings(open)?;
     let begun = Instant::now();
+    if !Lock::is_held(&open.dir)? {
+        check(&open.dir).await?;
+    }
     let lock = loop {
         if let Some(lock) = Lock::take(&open.dir)? {
             break lock;
@@ -243,6 +244,7 @@ async fn read(open: Open) -> Result<SharedBackend, HostError> {
                 return Ok(Arc::new(remote));
             }
             Found::Nobody if !StateStore::exists(&dir) => {
+                check(&dir).await?;
                 let scratch = tempfile::Builder::new()
                     .prefix("crosstalk-empty-")
                     .tempdir()
@@ -252,6 +254,7 @@ async fn read(open: Open) -> Result<SharedBackend, HostError> {
                 break Held::Scratch(scratch);
             }
             Found::Nobody => {
+                check(&dir).await?;
                 if let Some(lock) = Lock::take(&dir)? {
                     break Held::Lock(lock);
                 }
@@ -298,33 +301,14 @@ fn default_config() -> Option<PathBuf> {
     Some(base.config_dir().join("crosstalk").join("config.json5"))
 }
 
-/// Refuses a directory that holds something, and not a state of ours. Makes nothing.
-fn check_ours(dir: &Path) -> Result<(), HostError> {
-    if StateStore::exists(dir) {
-        return Ok(());
+/// Refuses a directory that holds something, and not a state of ours, before anything is made in it. Only for a
+/// directory without an owner: nobody else opens a database that is in use.
+async fn check(dir: &Path) -> Result<(), HostError> {
+    let at = dir.to_owned();
+    match tokio::task::spawn_blocking(move || StateStore::check(&at)).await {
+        Ok(checked) => Ok(checked?),
+        Err(panic) => Err(lock::io("reading", dir, std::io::Error::other(panic))),
     }
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(lock::io("reading", dir, error)),
-    };
-    for entry in entries {
-        let name = entry
-            .map_err(|error| lock::io("reading", dir, error))?
-            .file_name();
-        // An owner that was killed before it made its database left its own files, or a database half made.
-        let name = name.to_string_lossy();
-        if !["host.", "state.db"]
-            .iter()
-            .any(|own| name.starts_with(own))
-        {
-            return Err(HostError::Store(StoreError::Foreign {
-                dir: dir.into(),
-                found: format!("it holds {}", crate::text::clean_str(&name)),
-            }));
-        }
-    }
-    Ok(())
 }
 
 fn absolute(mut open: Open) -> Open {

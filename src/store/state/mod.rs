@@ -65,6 +65,10 @@ impl StateStore {
             .map_err(|error| io_error("cannot find state directory", dir, error))?;
         let file = dir.join(DATABASE);
         recognise(dir, &file)?;
+        if !dir.exists() {
+            database::make_private_dir(dir)
+                .map_err(|error| io_error("cannot make state directory", dir, error))?;
+        }
         let facts = Arc::new(Facts {
             main_key: main_key.trim().to_lowercase(),
             scope_global,
@@ -85,6 +89,14 @@ impl StateStore {
                 writer: Arc::new(writer),
             }),
         })
+    }
+
+    /// Refuses a directory that is not ours; one that is empty or missing may become ours. Makes nothing. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Foreign`], [`StoreError::Damaged`], [`StoreError::Io`].
+    pub fn check(dir: &Path) -> Result<(), StoreError> {
+        recognise(dir, &dir.join(DATABASE))
     }
 
     /// True when the directory holds a state of ours. Touches nothing.
@@ -191,7 +203,7 @@ impl Shared {
     }
 }
 
-/// Refuses a directory that is not ours, and makes one that is missing (D-4).
+/// Refuses a directory that is not ours (D-4). Makes nothing.
 fn recognise(dir: &Path, file: &Path) -> Result<(), StoreError> {
     let foreign = |found: String| {
         Err(StoreError::Foreign {
@@ -205,9 +217,7 @@ fn recognise(dir: &Path, file: &Path) -> Result<(), StoreError> {
             .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
             .collect::<Result<Vec<_>, _>>()
             .map_err(failed)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return database::make_private_dir(dir).map_err(failed);
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
     match STATE.look(file)? {

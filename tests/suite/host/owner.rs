@@ -237,18 +237,24 @@ async fn an_owner_stays_until_everything_is_settled_and_everybody_is_gone() {
 
 #[tokio::test]
 async fn a_foreign_directory_is_refused_and_nothing_is_made_in_it() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("agents")).unwrap();
-    for purpose in [Purpose::Read, Purpose::Work, Purpose::Own] {
-        let error = open_with(asking(dir.path(), purpose), Path::new("/bin/false"))
-            .await
-            .err()
-            .unwrap();
-        assert_eq!(error.exit(), Exit::NoOwner);
-        assert!(error.to_string().contains("--openclaw"), "{error}");
+    let spring = tempfile::tempdir().unwrap();
+    std::fs::create_dir(spring.path().join("agents")).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    rusqlite::Connection::open(other.path().join("state.db"))
+        .and_then(|db| db.execute_batch("CREATE TABLE theirs (x)"))
+        .unwrap();
+    for dir in [spring.path(), other.path()] {
+        for purpose in [Purpose::Read, Purpose::Work, Purpose::Own] {
+            let error = open_with(asking(dir, purpose), Path::new("/bin/false"))
+                .await
+                .err()
+                .unwrap();
+            assert_eq!(error.exit(), Exit::NoOwner);
+            assert!(error.to_string().contains("--openclaw"), "{error}");
+        }
+        let left: Vec<_> = std::fs::read_dir(dir).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
-    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
-    assert_eq!(left.len(), 1);
 }
 
 #[tokio::test]
