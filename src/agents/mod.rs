@@ -24,6 +24,16 @@ pub trait Agent: Send + Sync {
         request: &'a Step,
         out: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<Answer, AgentError>>;
+
+    /// Runs a tool that the agent brings along; `None` when it has no tool of that name. The engine's own tools come
+    /// first.
+    fn tool<'a>(
+        &'a self,
+        _session: &'a SessionKey,
+        _call: &'a ToolCall,
+    ) -> Option<BoxFuture<'a, ToolOutcome>> {
+        None
+    }
 }
 
 /// A shared agent.

@@ -8,6 +8,9 @@ use crate::text::Untrusted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// `customType` of a post of the engine in a session's view (N-16).
+pub const POST: &str = "crosstalk.post";
+
 /// Who routed a message (S-21, D-23).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -240,6 +243,10 @@ impl Message {
         }
         let text_of = |name: &str| raw.line.get(name).map_or_else(String::new, plain);
         let (kind, text) = match raw.line.get("type").and_then(Value::as_str) {
+            Some("custom") if raw.line.get("customType") == Some(&POST.into()) => {
+                let text = raw.line.get("data").and_then(|data| data.get("text"));
+                ("report", text.map_or_else(String::new, plain))
+            }
             Some("session" | "custom" | "label" | "session_info") => return None,
             Some("compaction") => ("compaction", text_of("summary")),
             Some("branch_summary") => ("branch_summary", text_of("summary")),

@@ -220,6 +220,14 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
+    /// Place of a run in the order of acceptance; 0 when there is no such run.
+    pub fn order_of(&self, run_id: &str) -> Result<u64, StoreError> {
+        self.one("SELECT seq FROM runs WHERE run_id = ?1", [run_id], |row| {
+            row.get::<_, i64>(0)
+        })
+        .map(|seq| seq.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(0))
+    }
+
     /// Runs in a state, in order of acceptance.
     pub fn runs(&self, state: RunState) -> Result<Vec<Run>, StoreError> {
         self.all(

@@ -1,0 +1,111 @@
+//! Announces: the one of an exchange and replies to a channel (SP-33).
+
+use super::channels::announce_route;
+use super::events::About;
+use super::runs::check_policy;
+use super::send::{ANNOUNCE_SKIP, SILENT};
+use super::{Engine, shown};
+use crate::model::event::{AnnounceKind, Fate, What};
+use crate::model::key::SessionKey;
+use crate::model::run::{Outcome, Run, RunId};
+use crate::model::session::DeliveryContext;
+use crate::text::Untrusted;
+
+impl Engine {
+    /// Delivers what the announce step said: best effort, once.
+    pub(super) async fn announce_a2a(&self, target: &SessionKey, step: Option<(RunId, Untrusted)>) {
+        let wanted = target.clone();
+        let entry = self
+            .inner
+            .store
+            .read(move |tx| tx.entry(&wanted))
+            .await
+            .ok()
+            .flatten();
+        let route = announce_route(target, entry.as_ref());
+        let mut about = About::session(target);
+        let (text, silent) = match step {
+            None => (None, true),
+            Some((run_id, text)) => {
+                about.run = Some(run_id);
+                let trimmed = text.raw().trim().to_owned();
+                let silent = matches!(trimmed.as_str(), "" | ANNOUNCE_SKIP | SILENT);
+                (Some(trimmed), silent)
+            }
+        };
+        let (fate, error) = match (&text, &route) {
+            _ if silent => (Fate::Skipped, None),
+            (Some(_), None) => (Fate::NoRoute, None),
+            (Some(text), Some(route)) => self.deliver(target, route, text).await,
+            (None, _) => (Fate::Skipped, None),
+        };
+        let what = What::Announce {
+            kind: AnnounceKind::A2a,
+            from: shown(target),
+            to: route.as_ref().and_then(|route| route.to.clone()),
+            channel: route.and_then(|route| route.channel),
+            fate,
+            text: text.filter(|_| !silent).map(Untrusted::new),
+            error: error.map(Untrusted::new),
+        };
+        self.publish(about, what);
+    }
+
+    /// One delivery, policy looked at anew (SP-33, SP-35).
+    pub(super) async fn deliver(
+        &self,
+        session: &SessionKey,
+        route: &DeliveryContext,
+        text: &str,
+    ) -> (Fate, Option<String>) {
+        let wanted = session.clone();
+        let entry = self
+            .inner
+            .store
+            .read(move |tx| tx.entry(&wanted))
+            .await
+            .ok()
+            .flatten();
+        let channel = route
+            .channel
+            .as_ref()
+            .map(|channel| channel.raw().to_owned());
+        if check_policy(
+            &self.settings(),
+            session,
+            entry.as_ref(),
+            channel.as_deref(),
+        )
+        .is_err()
+        {
+            tracing::info!(session = %session.clean(), "a delivery was dropped by the send policy");
+            return (
+                Fate::Denied,
+                Some("the session's send policy denies it".into()),
+            );
+        }
+        let (fate, error) = self.inner.channels.deliver(route, text);
+        if let Some(error) = &error {
+            tracing::warn!(session = %session.clean(), error = %crate::text::clean_str(error), "a delivery failed");
+        }
+        (fate, error)
+    }
+
+    /// The reply of a run that a channel message caused goes back there.
+    pub(super) async fn deliver_reply(&self, run: Run) {
+        let (Some(Outcome::Ok), Some(reply)) = (run.outcome, &run.reply) else {
+            return;
+        };
+        if reply.raw().trim() == SILENT {
+            return;
+        }
+        let wanted = run.session_key.clone();
+        let Ok(Some(entry)) = self.inner.store.read(move |tx| tx.entry(&wanted)).await else {
+            return;
+        };
+        let Some(route) = announce_route(&run.session_key, Some(&entry)) else {
+            return;
+        };
+        self.deliver(&run.session_key, &route, reply.raw()).await;
+    }
+}

@@ -1,0 +1,463 @@
+//! Session control: patch, abort, reset, archive, restore, delete (specification, chapter 12).
+
+use super::events::About;
+use super::runs::new_entry;
+use super::{Engine, lines, lock, spawn};
+use crate::model::event::What;
+use crate::model::key::SessionKey;
+use crate::model::run::RunId;
+use crate::model::session::{Entry, SendPolicy, Status};
+use crate::store::Sessions;
+use crate::text::Untrusted;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// How long a delete or reset waits for the session's own run to end (LC-12).
+const END_WITHIN: Duration = Duration::from_secs(15);
+
+impl Engine {
+    /// sets members, or clears them with `null`. Bad values are refused and change nothing.
+    ///
+    /// # Errors
+    /// A text that names the member and what is allowed.
+    pub async fn patch(
+        &self,
+        key: &SessionKey,
+        fields: Map<String, Value>,
+    ) -> Result<Entry, String> {
+        let settings = self.settings();
+        let mut checked = Vec::new();
+        for (name, value) in fields {
+            checked.push(Change::read(&settings, &name, &value)?);
+        }
+        if checked.is_empty() {
+            return Err("nothing to change: give a label, model, thinking level, verbose level or send policy".into());
+        }
+        let now = self.now_ms();
+        let wanted = key.clone();
+        let (entry, created) = self
+            .inner
+            .store
+            .write(move |tx| {
+                let known = tx.entry(&wanted)?;
+                let created = known.is_none();
+                let mut entry = known.unwrap_or_else(|| new_entry(&wanted, now));
+                entry.updated_at = entry.updated_at.max(now);
+                for change in checked {
+                    change.apply(&mut entry);
+                }
+                tx.put_entry(&entry)?;
+                Ok((entry, created))
+            })
+            .await
+            .map_err(|error| error.to_string())?;
+        let row = Box::new(self.row(&entry));
+        let what = if created {
+            What::SessionCreated { row }
+        } else {
+            What::SessionChanged { row }
+        };
+        self.publish(About::session(key), what);
+        Ok(entry)
+    }
+
+    /// Asks the runs of a session to stop: the active one and what waits. Returns their ids.
+    pub(super) fn abort_session(&self, key: &SessionKey) -> Vec<RunId> {
+        let runs: Vec<RunId> = {
+            let live = lock(&self.inner.live);
+            live.iter()
+                .filter(|(_, run)| run.session == *key)
+                .map(|(id, _)| id.clone())
+                .collect()
+        };
+        runs.into_iter().filter(|run| self.abort_run(run)).collect()
+    }
+
+    /// Aborts a run, or the active runs of a session; with `tree` everything they caused and their children too.
+    /// Waits up to 15 s for proof that they ended. Returns the ids that were live.
+    ///
+    /// # Errors
+    /// Names the runs that have not ended.
+    pub async fn abort(
+        &self,
+        key: Option<&SessionKey>,
+        run_id: Option<&str>,
+        tree: bool,
+    ) -> Result<Vec<RunId>, String> {
+        let mut stopped = Vec::new();
+        if let Some(run_id) = run_id {
+            let session = self.live(run_id).map(|live| live.session.clone());
+            if self.abort_run(run_id) {
+                stopped.push(run_id.to_owned());
+            }
+            if tree {
+                stopped.extend(self.abort_caused_by(run_id));
+                if let Some(session) = session {
+                    stopped.extend(self.stop_children(&session).await);
+                }
+            }
+        }
+        if let Some(key) = key {
+            // Only the active run, unless the whole tree is meant: what waits is somebody else's message.
+            let active: Vec<RunId> = {
+                let live = lock(&self.inner.live);
+                live.iter()
+                    .filter(|(_, run)| run.session == *key)
+                    .filter(|(_, run)| {
+                        tree || run.started.load(std::sync::atomic::Ordering::SeqCst)
+                    })
+                    .map(|(id, _)| id.clone())
+                    .collect()
+            };
+            for run in active {
+                if tree {
+                    stopped.extend(self.abort_caused_by(&run));
+                }
+                if self.abort_run(&run) {
+                    stopped.push(run);
+                }
+            }
+            if tree {
+                stopped.extend(self.stop_children(key).await);
+            }
+        }
+        stopped.sort();
+        stopped.dedup();
+        let deadline = tokio::time::Instant::now() + END_WITHIN;
+        for run in &stopped {
+            self.wait(
+                run,
+                deadline.saturating_duration_since(tokio::time::Instant::now()),
+            )
+            .await;
+        }
+        let alive: Vec<&str> = stopped
+            .iter()
+            .filter(|run| self.live(run).is_some())
+            .map(String::as_str)
+            .collect();
+        if alive.is_empty() {
+            Ok(stopped)
+        } else {
+            Err(format!("still running: {}", alive.join(", ")))
+        }
+    }
+
+    fn abort_caused_by(&self, run_id: &str) -> Vec<RunId> {
+        let mut stopped = Vec::new();
+        let mut open = vec![run_id.to_owned()];
+        while let Some(at) = open.pop() {
+            let caused: Vec<RunId> = {
+                let live = lock(&self.inner.live);
+                live.iter()
+                    .filter(|(_, run)| run.caused_by.as_deref() == Some(&at))
+                    .map(|(id, _)| id.clone())
+                    .collect()
+            };
+            for run in caused {
+                if !stopped.contains(&run) && self.abort_run(&run) {
+                    stopped.push(run.clone());
+                    open.push(run);
+                }
+            }
+        }
+        stopped
+    }
+
+    /// Stops a session's children and its own runs before it goes (LC-12).
+    async fn quiet(&self, key: &SessionKey) -> Result<(), String> {
+        self.stop_children(key).await;
+        let runs = self.abort_session(key);
+        let deadline = tokio::time::Instant::now() + END_WITHIN;
+        for run in &runs {
+            self.wait(
+                run,
+                deadline.saturating_duration_since(tokio::time::Instant::now()),
+            )
+            .await;
+        }
+        if runs.iter().any(|run| self.live(run).is_some()) {
+            return Err(format!(
+                "session {} is still active: its run has not ended; try again",
+                key.clean()
+            ));
+        }
+        Ok(())
+    }
+
+    fn not_main(&self, key: &SessionKey, what: &str) -> Result<(), String> {
+        if self.settings().is_main(key) {
+            return Err(format!(
+                "{} is a main session: it can be reset, not {what}",
+                key.clean()
+            ));
+        }
+        Ok(())
+    }
+
+    /// a new session id, counters zero; the old transcript is put aside.
+    ///
+    /// # Errors
+    /// Says why, on what.
+    pub async fn reset(&self, key: &SessionKey) -> Result<Entry, String> {
+        self.quiet(key).await?;
+        self.put_aside(key, "reset").await?;
+        let now = self.now_ms();
+        let changed = self
+            .change_entry(key, move |entry| {
+                let fresh = Entry::new(
+                    entry.key.clone(),
+                    uuid::Uuid::new_v4().to_string(),
+                    now.max(entry.updated_at),
+                );
+                let old = std::mem::replace(entry, fresh);
+                entry.label = old.label;
+                entry.display_name = old.display_name;
+                entry.channel = old.channel;
+                entry.chat_type = old.chat_type;
+                entry.set_origin = old.set_origin;
+                entry.group_id = old.group_id;
+                entry.subject = old.subject;
+                entry.group_channel = old.group_channel;
+                entry.space = old.space;
+                entry.origin = old.origin;
+                entry.delivery_context = old.delivery_context;
+                entry.last_channel = old.last_channel;
+                entry.last_to = old.last_to;
+                entry.last_account_id = old.last_account_id;
+                entry.last_thread_id = old.last_thread_id;
+                entry.spawned_by = old.spawned_by;
+                entry.spawned_workspace_dir = old.spawned_workspace_dir;
+                entry.spawn_depth = old.spawn_depth;
+                entry.subagent_role = old.subagent_role;
+                entry.subagent_control_scope = old.subagent_control_scope;
+                entry.parent_session_key = old.parent_session_key;
+                entry.thinking_level = old.thinking_level;
+                entry.verbose_level = old.verbose_level;
+                entry.reasoning_level = old.reasoning_level;
+                entry.elevated_level = old.elevated_level;
+                entry.send_policy = old.send_policy;
+                entry.provider_override = old.provider_override;
+                entry.model_override = old.model_override;
+                entry.other = old.other;
+                Ok(())
+            })
+            .await
+            .map_err(|error| error.to_string())?;
+        self.forget_writer(key);
+        let entry = changed.ok_or_else(|| format!("no session {}", key.clean()))?;
+        self.publish(
+            About::session(key),
+            What::SessionReset {
+                row: Box::new(self.row(&entry)),
+            },
+        );
+        Ok(entry)
+    }
+
+    /// AM-6: hidden and kept.
+    ///
+    /// # Errors
+    /// Says why, on what.
+    pub async fn archive(&self, key: &SessionKey, archived: bool) -> Result<Entry, String> {
+        if archived {
+            self.not_main(key, "archived")?;
+            if lock(&self.inner.live)
+                .values()
+                .any(|live| live.session == *key)
+            {
+                return Err(format!(
+                    "session {} has a run; abort it or wait for its end first",
+                    key.clean()
+                ));
+            }
+        }
+        let now = self.now_ms();
+        let wanted = key.clone();
+        let entry = self
+            .inner
+            .store
+            .write(move |tx| {
+                let Some(mut entry) = tx.entry(&wanted)? else {
+                    return Ok(None);
+                };
+                entry.archived_at = archived.then_some(entry.archived_at.unwrap_or(now));
+                tx.put_entry(&entry)?;
+                Ok(Some(entry))
+            })
+            .await
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("no session {}", key.clean()))?;
+        let row = Box::new(self.row(&entry));
+        let what = if archived {
+            What::SessionArchived { row }
+        } else {
+            What::SessionChanged { row }
+        };
+        self.publish(About::session(key), what);
+        Ok(entry)
+    }
+
+    /// removes the entry and puts the transcript aside.
+    ///
+    /// # Errors
+    /// Says why, on what.
+    pub async fn delete(&self, key: &SessionKey) -> Result<(), String> {
+        self.not_main(key, "deleted")?;
+        self.quiet(key).await?;
+        if self.remove_session(key, "deleted").await? {
+            Ok(())
+        } else {
+            Err(format!("no session {}", key.clean()))
+        }
+    }
+
+    /// LC-1: the entry goes, the transcript is renamed. False when there was none.
+    pub(super) async fn remove_session(
+        &self,
+        key: &SessionKey,
+        how: &'static str,
+    ) -> Result<bool, String> {
+        let wanted = key.clone();
+        let entry = self
+            .inner
+            .store
+            .read(move |tx| tx.entry(&wanted))
+            .await
+            .map_err(|e| e.to_string())?;
+        let Some(entry) = entry else { return Ok(false) };
+        let row = Box::new(self.row(&entry));
+        self.put_aside(key, how).await?;
+        let wanted = key.clone();
+        self.inner
+            .store
+            .write(move |tx| tx.delete_entry(&wanted))
+            .await
+            .map_err(|e| e.to_string())?;
+        self.forget_writer(key);
+        self.publish(About::session(key), What::SessionDeleted { row });
+        Ok(true)
+    }
+
+    /// Renames a transcript to `<file>.<how>.<time>` in the same directory (D-28).
+    async fn put_aside(&self, key: &SessionKey, how: &'static str) -> Result<(), String> {
+        let key = key.clone();
+        let time = lines::file_time(self.now_ms());
+        self.look(move |store| {
+            let Some(entry) = Sessions::entry(store, &key).map_err(|e| e.to_string())? else {
+                return Ok(());
+            };
+            let Some(path) = store.transcript_path(&entry) else {
+                return Ok(());
+            };
+            let mut aside = path.clone().into_os_string();
+            aside.push(format!(".{how}.{time}"));
+            match std::fs::rename(&path, &aside) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(format!("could not put {} aside: {error}", path.display()))
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+}
+
+/// One checked change of a patch.
+enum Change {
+    Label(Option<Untrusted>),
+    Thinking(Option<String>),
+    Verbose(Option<String>),
+    Reasoning(Option<String>),
+    Elevated(Option<String>),
+    Model(Option<String>),
+    SendPolicy(Option<SendPolicy>),
+}
+
+impl Change {
+    fn read(settings: &crate::config::Settings, name: &str, value: &Value) -> Result<Self, String> {
+        let text = match value {
+            Value::Null => None,
+            Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            _ => return Err(format!("{name} takes a text, or null to clear it")),
+        };
+        Ok(match name {
+            "label" => {
+                if text
+                    .as_ref()
+                    .is_some_and(|label| label.chars().count() > 64)
+                {
+                    return Err("label: at most 64 characters".into());
+                }
+                Change::Label(text.map(Untrusted::new))
+            }
+            "thinkingLevel" => Change::Thinking(match text {
+                None => None,
+                Some(word) => Some(spawn::thinking_level(&word).ok_or_else(|| {
+                    let word = Untrusted::new(word).clean();
+                    format!(
+                        "thinkingLevel {word:?} is not known: one of {}",
+                        spawn::LEVELS.join(", ")
+                    )
+                })?),
+            }),
+            "verboseLevel" => Change::Verbose(one_of(name, text, &["on", "off", "full"])?),
+            "reasoningLevel" => Change::Reasoning(one_of(name, text, &["on", "off", "stream"])?),
+            "elevatedLevel" => Change::Elevated(one_of(name, text, &["on", "off", "ask", "full"])?),
+            "model" => Change::Model(match text {
+                None => None,
+                Some(model) => Some(spawn::known_model(settings, &model).ok_or_else(|| {
+                    let known = spawn::model_names(settings).join(", ");
+                    format!(
+                        "model {:?} is not known: one of {known}",
+                        Untrusted::new(model).clean()
+                    )
+                })?),
+            }),
+            "sendPolicy" => Change::SendPolicy(match text.as_deref() {
+                None => None,
+                Some("allow") => Some(SendPolicy::Allow),
+                Some("deny") => Some(SendPolicy::Deny),
+                Some(_) => return Err("sendPolicy: allow or deny, or null to inherit".into()),
+            }),
+            other => {
+                return Err(format!(
+                    "{:?} cannot be changed; known: label, thinkingLevel, verboseLevel, reasoningLevel, elevatedLevel, model, sendPolicy",
+                    Untrusted::new(other).clean()
+                ));
+            }
+        })
+    }
+
+    fn apply(self, entry: &mut Entry) {
+        match self {
+            Change::Label(value) => entry.label = value,
+            Change::Thinking(value) => entry.thinking_level = value,
+            Change::Verbose(value) => entry.verbose_level = value,
+            Change::Reasoning(value) => entry.reasoning_level = value,
+            Change::Elevated(value) => entry.elevated_level = value,
+            Change::Model(value) => entry.model_override = value,
+            Change::SendPolicy(value) => entry.send_policy = value,
+        }
+    }
+}
+
+fn one_of(name: &str, text: Option<String>, words: &[&str]) -> Result<Option<String>, String> {
+    match text.map(|text| text.to_lowercase()) {
+        None => Ok(None),
+        Some(word) if words.contains(&word.as_str()) => Ok(Some(word)),
+        Some(_) => Err(format!(
+            "{name}: one of {}, or null to clear it",
+            words.join(", ")
+        )),
+    }
+}
+
+/// A status that says the session's last run did not end by itself.
+pub(super) fn interrupted(entry: &mut Entry, now: i64) {
+    if entry.status == Some(Status::Running) {
+        entry.status = Some(Status::Failed);
+        entry.ended_at = Some(now);
+        entry.runtime_ms = entry.started_at.map(|start| (now - start).max(0));
+    }
+}

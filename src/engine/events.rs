@@ -1,0 +1,176 @@
+//! Events to any number of subscribers (E-17). A slow or absent one never delays a run: it is told to resync.
+
+use crate::clock::Clock;
+use crate::model::event::{Event, What};
+use crate::model::key::SessionKey;
+use crate::model::run::Run;
+use crate::text::Untrusted;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+
+/// How many events can be had again with a cursor.
+const KEPT: usize = 4096;
+/// How many events may wait for one subscriber.
+const WAITING: usize = 1024;
+
+/// Numbers, keeps and hands out events.
+pub struct Hub {
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+struct State {
+    seq: u64,
+    kept: VecDeque<Event>,
+    subscribers: Vec<Subscriber>,
+}
+
+struct Subscriber {
+    sender: mpsc::Sender<Event>,
+    /// It missed something and has not been told yet.
+    behind: bool,
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    pub session: Option<SessionKey>,
+    pub run: Option<String>,
+    pub caused_by: Option<String>,
+    pub root: Option<String>,
+}
+
+impl About {
+    /// A session.
+    pub fn session(key: &SessionKey) -> Self {
+        Self {
+            session: Some(key.clone()),
+            ..Self::default()
+        }
+    }
+    /// A run and its session.
+    pub fn run(run: &Run) -> Self {
+        Self {
+            session: Some(run.session_key.clone()),
+            run: Some(run.run_id.clone()),
+            caused_by: run.caused_by_run.clone(),
+            root: run.root_run.clone(),
+        }
+    }
+}
+
+impl Hub {
+    /// Numbers begin at the current time in milliseconds, so that they rise over restarts of the engine too.
+    pub fn new(clock: Clock) -> Self {
+        let seq = u64::try_from(clock.now_ms()).unwrap_or(0);
+        Self {
+            clock,
+            state: Mutex::new(State {
+                seq,
+                kept: VecDeque::new(),
+                subscribers: Vec::new(),
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes an event.
+    pub fn publish(&self, about: About, what: What) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.seq += 1;
+        let event = Event {
+            seq: state.seq,
+            at: self.clock.now_ms(),
+            cursor: state.seq.to_string(),
+            session_key: about.session.map(|key| Untrusted::new(key.as_str())),
+            run_id: about.run,
+            caused_by_run: about.caused_by,
+            root_run: about.root,
+            inferred: false,
+            what,
+        };
+        let droppable = matches!(event.what, What::RunDelta { .. });
+        state.subscribers.retain_mut(|subscriber| {
+            // A growing text is told whole each time: one that does not fit well is left to the next.
+            if droppable && (subscriber.behind || subscriber.sender.capacity() < WAITING / 2) {
+                return !subscriber.sender.is_closed();
+            }
+            if subscriber.behind {
+                let resync = Event {
+                    what: What::Resync {},
+                    ..event.clone()
+                };
+                match subscriber.sender.try_send(resync) {
+                    Ok(()) => subscriber.behind = false,
+                    Err(mpsc::error::TrySendError::Full(_)) => return true,
+                    Err(mpsc::error::TrySendError::Closed(_)) => return false,
+                }
+            }
+            match subscriber.sender.try_send(event.clone()) {
+                Ok(()) => true,
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    subscriber.behind = true;
+                    true
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => false,
+            }
+        });
+        if !droppable {
+            state.kept.push_back(event);
+            if state.kept.len() > KEPT {
+                state.kept.pop_front();
+            }
+        }
+    }
+
+    /// Events from now on, or those after a cursor first. A cursor that is not kept any more gives a `resync`.
+    pub fn subscribe(&self, since: Option<&str>) -> mpsc::Receiver<Event> {
+        let mut state = self.state();
+        let missed: Option<Vec<Event>> = match since {
+            None => Some(Vec::new()),
+            Some(cursor) => cursor.parse::<u64>().ok().and_then(|seq| {
+                let known = seq == state.seq
+                    || state
+                        .kept
+                        .front()
+                        .is_some_and(|oldest| oldest.seq <= seq + 1);
+                known.then(|| {
+                    state
+                        .kept
+                        .iter()
+                        .filter(|event| event.seq > seq)
+                        .cloned()
+                        .collect()
+                })
+            }),
+        };
+        let (sender, receiver) = mpsc::channel(WAITING + missed.as_ref().map_or(1, Vec::len));
+        let catch_up = missed.unwrap_or_else(|| {
+            vec![Event {
+                seq: state.seq,
+                at: self.clock.now_ms(),
+                cursor: state.seq.to_string(),
+                session_key: None,
+                run_id: None,
+                caused_by_run: None,
+                root_run: None,
+                inferred: false,
+                what: What::Resync {},
+            }]
+        });
+        for event in catch_up {
+            // The channel was made large enough for all of these.
+            let _ = sender.try_send(event);
+        }
+        state.subscribers.push(Subscriber {
+            sender,
+            behind: false,
+        });
+        receiver
+    }
+}

@@ -1,0 +1,178 @@
+//! What a start after a crash puts right (AM-4, LC-22, A-22, D-27).
+//!
+//! Accepted and not begun: runs now. Begun and not ended: closed as interrupted, with an error line in the transcript,
+//! and its requester hears of it. Never twice.
+
+use super::lines::{self, Stop};
+use super::{Engine, control, subagents};
+use crate::agents::{Answer, ToolOutcome};
+use crate::model::message::{Block, Content, Message, Role};
+use crate::model::run::{Outcome, Run, RunOrigin, RunState};
+use crate::model::session::Entry;
+use crate::store::{Sessions, Span, StoreError};
+use std::collections::HashSet;
+
+const INTERRUPTED: &str =
+    "the engine was restarted while this run was going on; it was not repeated";
+
+impl Engine {
+    pub(super) async fn recover(&self) -> Result<(), StoreError> {
+        let now = self.now_ms();
+        let begun = self
+            .inner
+            .store
+            .read(|tx| tx.runs(RunState::Started))
+            .await?;
+        let mut closed = Vec::new();
+        for mut run in begun {
+            run.state = RunState::Ended;
+            run.ended_at = Some(now);
+            run.outcome = Some(Outcome::Interrupted);
+            run.error = Some(INTERRUPTED.into());
+            if let Some(entry) = self.entry_of(&run).await?
+                && let Err(error) = self.close_transcript(&run, &entry).await
+            {
+                tracing::error!(error = %crate::text::clean_str(&error), "an interrupted run has no closing line");
+            }
+            let stored = run.clone();
+            self.inner
+                .store
+                .write(move |tx| {
+                    tx.put_run(&stored)?;
+                    if let Some(mut record) = tx.subagent(&stored.run_id)? {
+                        subagents::close(&mut record, &stored, None, now);
+                        tx.put_subagent(&record)?;
+                    }
+                    if let Some(mut entry) = tx.entry(&stored.session_key)? {
+                        control::interrupted(&mut entry, now);
+                        tx.put_entry(&entry)?;
+                    }
+                    Ok(())
+                })
+                .await?;
+            closed.push(run);
+        }
+        // A flow whose step was waiting is dropped with it.
+        let accepted = self
+            .inner
+            .store
+            .read(|tx| tx.runs(RunState::Accepted))
+            .await?;
+        for (order, mut run) in accepted.into_iter().enumerate() {
+            if matches!(run.origin, RunOrigin::Reply | RunOrigin::Announce) {
+                run.state = RunState::Ended;
+                run.ended_at = Some(now);
+                run.outcome = Some(Outcome::Interrupted);
+                run.error = Some("the exchange ended with a restart of the engine".into());
+                self.inner.store.write(move |tx| tx.put_run(&run)).await?;
+                continue;
+            }
+            self.admit(order as u64, run);
+        }
+        self.settle_after_restart().await?;
+        self.inner
+            .store
+            .write(move |tx| tx.forget_runs_before(now - 7 * 24 * 3_600_000).map(|_| ()))
+            .await
+    }
+
+    async fn entry_of(&self, run: &Run) -> Result<Option<Entry>, StoreError> {
+        let key = run.session_key.clone();
+        self.inner.store.read(move |tx| tx.entry(&key)).await
+    }
+
+    /// The user message when it is missing, results for tool calls without one, and the line that says what happened.
+    async fn close_transcript(&self, run: &Run, entry: &Entry) -> Result<(), String> {
+        let looked = entry.clone();
+        let page = self
+            .look(move |store| store.transcript(&looked, Span::Tail, 400))
+            .await
+            .map_err(|error| error.to_string())?;
+        let has_message = page
+            .lines
+            .iter()
+            .any(|line| line.id() == Some(run.message_id.as_str()));
+        let mut open: Vec<(String, String)> = Vec::new();
+        for message in page.lines.iter().filter_map(Message::read) {
+            let Content::Said(said) = message.content else {
+                continue;
+            };
+            if said.run_id.as_ref().is_none_or(|id| id.raw() != run.run_id) {
+                continue;
+            }
+            for block in &said.blocks {
+                if let Block::ToolCall { id, name, .. } = block {
+                    open.push((id.raw().to_owned(), name.raw().to_owned()));
+                }
+            }
+            if said.role == Role::ToolResult {
+                open.retain(|(id, _)| {
+                    said.tool_call_id
+                        .as_ref()
+                        .is_none_or(|done| done.raw() != id)
+                });
+            }
+        }
+        let now = self.now_ms();
+        let mut closing = Vec::new();
+        if !has_message {
+            closing.push(lines::user(run, run.started_at.unwrap_or(now)));
+        }
+        for (call_id, name) in open {
+            let text = "the engine was restarted before this tool answered".into();
+            closing.push(lines::tool_result(
+                run,
+                &ToolOutcome {
+                    call_id,
+                    name,
+                    text,
+                    is_error: true,
+                },
+                now,
+            ));
+        }
+        let stop = Stop {
+            reason: "error",
+            error: Some(INTERRUPTED),
+        };
+        closing.push(lines::assistant(run, &Answer::default(), &stop, now));
+        self.append(entry, closing, true).await
+    }
+
+    /// Children that had ended without a settled announce are announced; those whose session is gone are dropped.
+    async fn settle_after_restart(&self) -> Result<(), StoreError> {
+        let records = self.inner.store.read(|tx| tx.subagents(None)).await?;
+        let keys: HashSet<_> = {
+            let wanted: Vec<_> = records
+                .iter()
+                .map(|record| record.child_session_key.clone())
+                .collect();
+            self.inner
+                .store
+                .read(move |tx| {
+                    let mut found = HashSet::new();
+                    for key in wanted {
+                        if tx.entry(&key)?.is_some() {
+                            found.insert(key);
+                        }
+                    }
+                    Ok(found)
+                })
+                .await?
+        };
+        for record in records {
+            if !keys.contains(&record.child_session_key) && !record.cleanup_handled {
+                tracing::warn!(child = %record.child_session_key.clean(), "an orphaned sub-agent record was dropped");
+                let run_id = record.run_id.clone();
+                self.inner
+                    .store
+                    .write(move |tx| tx.delete_subagent(&run_id))
+                    .await?;
+            } else if record.ended_at.is_some() && !record.cleanup_handled {
+                let engine = self.clone();
+                self.spawn(async move { engine.settle_child(record.run_id).await });
+            }
+        }
+        Ok(())
+    }
+}
