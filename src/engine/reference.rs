@@ -235,6 +235,35 @@ pub fn stored(
     }
 }
 
+/// How deep a session was spawned (K-8): as stored; else one more than its parent; else as its key looks. A circle of
+/// parents ends where it began.
+///
+/// # Errors
+/// What the store says.
+pub fn spawn_depth(
+    store: &dyn Sessions,
+    settings: &Settings,
+    key: &SessionKey,
+) -> Result<u32, StoreError> {
+    let mut seen = Vec::new();
+    let mut key = canonical(settings, key);
+    loop {
+        let entry = stored(store, settings, &key)?;
+        let steps = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+        if let Some(depth) = entry.as_ref().and_then(|entry| entry.spawn_depth) {
+            return Ok(depth.saturating_add(steps));
+        }
+        let parent = entry
+            .and_then(|entry| entry.spawned_by)
+            .map(|parent| canonical(settings, &parent));
+        seen.push(key.clone());
+        match parent {
+            Some(parent) if !seen.contains(&parent) => key = parent,
+            _ => return Ok(key.depth_by_shape().saturating_add(steps)),
+        }
+    }
+}
+
 /// Reserved, and not the one session of scope `global`.
 pub fn is_unnameable(settings: &Settings, key: &SessionKey) -> bool {
     key.is_reserved() && !(settings.scope_global && *key == SessionKey::global())

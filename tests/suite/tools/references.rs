@@ -380,3 +380,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn ac_13_depth_by_parents() {
+    let world = World::new()
+        .with("agent:main:main", json!({}))
+        .with(
+            "agent:main:direct:a",
+            json!({ "spawnedBy": "agent:main:direct:b" }),
+        )
+        .with(
+            "agent:main:direct:b",
+            json!({ "spawnedBy": "agent:main:direct:a" }),
+        )
+        .with(
+            "agent:main:subagent:1",
+            json!({ "spawnedBy": "agent:main:main" }),
+        )
+        .with(
+            "agent:main:subagent:2",
+            json!({ "spawnedBy": "agent:main:subagent:1" }),
+        )
+        .with("agent:main:subagent:3", json!({ "spawnDepth": 4 }))
+        .with(
+            "agent:main:subagent:4",
+            json!({ "spawnedBy": "agent:main:subagent:3" }),
+        )
+        .with("agent:main:subagent:5", json!({ "spawnDepth": -1 }));
+    for (rest, depth) in [
+        ("main", 0),
+        ("direct:a", 1),
+        ("subagent:1", 1),
+        ("subagent:2", 2),
+        ("subagent:3", 4),
+        ("subagent:4", 5),
+        ("subagent:5", 1),
+        ("subagent:x:subagent:y", 2),
+        ("none", 0),
+    ] {
+        let key = key(&format!("agent:main:{rest}"));
+        let found = reference::spawn_depth(&world.store, &world.settings, &key).unwrap();
+        assert_eq!(found, depth, "{rest}");
+    }
+}
