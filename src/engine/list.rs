@@ -6,7 +6,7 @@
 
 use super::context::Context;
 use super::history;
-use super::reference::{Access, canonical, is_unnameable, stored};
+use super::reference::{Access, Reach, canonical, is_unnameable, stored};
 use crate::config::Settings;
 use crate::model::key::{AgentId, Kind, SessionKey};
 use crate::model::message::{Message, Role};
@@ -14,7 +14,7 @@ use crate::model::row::{self, RowFacts};
 use crate::model::session::{Entry, Row};
 use crate::model::tools::{Arguments, ListResult};
 use crate::protocol::methods::{ListRequest, Rows};
-use crate::store::{Archived, Page, Query, Sessions, Span, StoreError};
+use crate::store::{Archived, Filter, Page, Query, Sessions, Span, StoreError};
 use crate::text::{Untrusted, mask::Masker};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ const PREVIEW_CHARS: usize = 200;
 /// Message lines looked at for a title or preview that the store does not keep.
 const GLANCE: usize = 20;
 /// Up to here children are asked for row by row, beyond in one go.
-const ASK_SINGLY: usize = 64;
+const ASK_SINGLY: usize = 256;
 
 /// What a page of rows is to hold.
 struct Wish {
@@ -239,7 +239,7 @@ fn page(
     })
 }
 
-/// The entries of a page (L-20 to L-22).
+/// The entries of a page (L-20 to L-22). A store is asked no more than the level can show: it may hold many sessions.
 fn select(
     store: &dyn Sessions,
     settings: &Settings,
@@ -247,25 +247,36 @@ fn select(
     query: &Query,
 ) -> Result<Page, StoreError> {
     let shadowed = shadowed(store, settings)?;
+    let reach = access.reach();
+    if reach == Reach::All && shadowed.is_empty() && !settings.scope_global {
+        return store.list(query, None);
+    }
     let listable = |entry: &Entry| {
         access.sees(entry)
             && !is_unnameable(settings, &entry.key)
             && !entry.key.is_cron_run()
             && !shadowed.contains(&entry.key)
     };
-    if !settings.scope_global {
-        return store.list(query, Some(&listable));
+    let mut asked = query.clone();
+    if let Reach::Agent(own) = reach {
+        asked.agent.get_or_insert_with(|| own.clone());
     }
-    // Stores leave `global` out of lists; in this scope it is the session there is (K-11).
-    let everything = Query {
-        offset: 0,
-        limit: None,
-        ..query.clone()
+    // One session that the question does not cover: the requester beside its children, or `global`, which stores may
+    // leave out and which is the session there is in its scope (K-11).
+    let beside = match reach {
+        Reach::Tree(requester) => {
+            asked.spawned_by = Some(requester.clone());
+            requester.clone()
+        }
+        _ if settings.scope_global => SessionKey::global(),
+        _ => return store.list(&asked, Some(&listable)),
     };
-    let mut entries = store.list(&everything, Some(&listable))?.entries;
-    let global = SessionKey::global();
-    if entries.iter().all(|entry| entry.key != global)
-        && let Some(entry) = store.entry(&global)?
+    asked.offset = 0;
+    asked.limit = None;
+    let mut entries = store.list(&asked, Some(&listable))?.entries;
+    if entries.iter().all(|entry| entry.key != beside)
+        && let Some(entry) = stored(store, settings, &beside)?
+        && listable(&entry)
         && matches(&entry, query, &settings.main_key)
     {
         entries.push(entry);
@@ -295,9 +306,15 @@ fn shadowed(store: &dyn Sessions, settings: &Settings) -> Result<Vec<SessionKey>
     Ok(shadowed)
 }
 
-/// What stores do with a query, for the one entry they do not list.
+/// What stores do with a query, for the one entry they were not asked for.
 fn matches(entry: &Entry, query: &Query, main_key: &str) -> bool {
     let kind = row::kind(entry, main_key);
+    let is_global = entry.key == SessionKey::global();
+    let name = if is_global {
+        "main"
+    } else {
+        entry.key.as_str()
+    };
     let contains = |needle: &str| {
         let needle = needle.trim().to_lowercase();
         let texts = [&entry.display_name, &entry.label, &entry.subject];
@@ -305,7 +322,7 @@ fn matches(entry: &Entry, query: &Query, main_key: &str) -> bool {
             .into_iter()
             .flatten()
             .map(Untrusted::raw)
-            .chain([entry.session_id.as_str(), "main"])
+            .chain([entry.session_id.as_str(), name])
             .any(|text| text.to_lowercase().contains(&needle))
     };
     let channel = || row::channel(entry, kind);
@@ -320,7 +337,10 @@ fn matches(entry: &Entry, query: &Query, main_key: &str) -> bool {
             .as_deref()
             .is_none_or(|wanted| entry.label.as_ref().map(Untrusted::raw) == Some(wanted))
         && query.search.as_deref().is_none_or(contains)
-        && query.spawned_by.is_none()
+        && query
+            .agent
+            .as_ref()
+            .is_none_or(|agent| is_global || entry.key.agent().as_ref() == Some(agent))
         && match query.archived {
             Archived::Hide => entry.archived_at.is_none(),
             Archived::Only => entry.archived_at.is_some(),
@@ -400,13 +420,12 @@ fn children(
 ) -> Result<HashMap<SessionKey, Vec<SessionKey>>, StoreError> {
     let mut children: HashMap<SessionKey, Vec<SessionKey>> = HashMap::new();
     let is_child = |entry: &Entry| entry.spawned_by.is_some() && access.sees(entry);
+    let filter: Filter<'_> = match access.reach() {
+        Reach::All => None,
+        _ => Some(&is_child),
+    };
     let mut take = |query: &Query| -> Result<(), StoreError> {
-        for child in store
-            .list(query, Some(&is_child))?
-            .entries
-            .into_iter()
-            .rev()
-        {
+        for child in store.list(query, filter)?.entries.into_iter().rev() {
             if let Some(parent) = &child.spawned_by {
                 let parent = canonical(settings, parent);
                 children.entry(parent).or_default().push(child.key);

@@ -81,6 +81,19 @@ pub fn usage_error(tool: &str, error: &str) -> Value {
     json!({ "status": "error", "tool": tool, "error": error })
 }
 
+/// Which part of a store can hold what a caller may see; [`Access::sees`] decides on each session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach<'a> {
+    /// Everything is seen (V-45).
+    All,
+    /// This session and those it spawned.
+    Tree(&'a SessionKey),
+    /// Sessions of this agent, and `global`.
+    Agent(&'a AgentId),
+    /// Anything, by the policy.
+    Any,
+}
+
 /// What a caller may see (chapter 13), worked out once per call.
 #[derive(Debug, Clone)]
 pub struct Access<'a> {
@@ -129,6 +142,16 @@ impl<'a> Access<'a> {
         }
         let cross = key.agent().map_or(Cross::Off, |agent| self.cross(&agent));
         visibility::check(self.level, self.relation(key, entry), cross)
+    }
+
+    /// Where to look for what may be seen.
+    pub fn reach(&self) -> Reach<'_> {
+        match self.level {
+            _ if self.context.person => Reach::All,
+            Level::SelfOnly | Level::Tree => Reach::Tree(&self.requester),
+            Level::Agent => Reach::Agent(&self.context.agent),
+            Level::All => Reach::Any,
+        }
     }
 
     /// Whether a stored session may be seen.

@@ -415,7 +415,7 @@ fn l_46_links_to_hidden_sessions_are_left_out() {
 #[test]
 fn l_47_children_of_many_rows() {
     let mut world = World::new();
-    for at in 0..80 {
+    for at in 0..300 {
         let by = format!("agent:main:direct:{at}");
         world.store.put(&by, json!({}));
         let child = format!("agent:main:subagent:{at}");
@@ -423,8 +423,29 @@ fn l_47_children_of_many_rows() {
             .store
             .put(&child, json!({ "spawnedBy": by, "updatedAt": 1 }));
     }
-    let row = world.row("agent:main:direct:7");
-    assert_eq!(row["childSessions"], json!(["agent:main:subagent:7"]));
+    let child = json!(["agent:main:subagent:7"]);
+    assert_eq!(
+        world.row_of(
+            json!({ "limit": 200, "search": "direct:7" }),
+            "agent:main:direct:7"
+        )["childSessions"],
+        child
+    );
+    let world = world.person();
+    let World {
+        store,
+        settings,
+        context,
+    } = &world;
+    let rows = front_rows(store, settings, context, &ListRequest::default(), NOW)
+        .unwrap()
+        .rows;
+    assert_eq!(rows.len(), 600);
+    let parent = rows
+        .iter()
+        .find(|row| row.key.raw() == "agent:main:direct:7")
+        .unwrap();
+    assert_eq!(json!(parent.child_sessions), child);
 }
 
 #[test]
@@ -650,4 +671,56 @@ fn rows_for_front_doors_are_complete_and_counted() {
     } = &session;
     let rows = front_rows(store, settings, context, &ListRequest::default(), NOW).unwrap();
     assert_eq!((rows.total, rows.all, rows.archived), (1, 1, 1));
+}
+
+#[test]
+fn l_21_filters_hold_at_every_level() {
+    let world = |level| {
+        World::new()
+            .level(level)
+            .with(
+                "agent:main:main",
+                json!({ "label": "me", "updatedAt": 9, "lastChannel": "irc" }),
+            )
+            .with(
+                "agent:main:subagent:1",
+                json!({ "label": "kid", "updatedAt": 8, "spawnedBy": "agent:main:main" }),
+            )
+            .with(
+                "agent:main:subagent:2",
+                json!({ "archivedAt": 1, "updatedAt": 7, "spawnedBy": "agent:main:main" }),
+            )
+    };
+    let main = "main";
+    let kid = "agent:main:subagent:1";
+    let gone = "agent:main:subagent:2";
+    for (arguments, expected) in [
+        (json!({}), vec![main, kid]),
+        (json!({ "limit": 1 }), vec![main]),
+        (json!({ "offset": 1 }), vec![kid]),
+        (json!({ "kinds": ["other"] }), vec![kid]),
+        (json!({ "kinds": ["main"] }), vec![main]),
+        (json!({ "label": "kid" }), vec![kid]),
+        (json!({ "label": "me" }), vec![main]),
+        (json!({ "search": "KID" }), vec![kid]),
+        (json!({ "search": "agent:main:main" }), vec![main]),
+        (json!({ "archived": true }), vec![gone]),
+        (json!({ "archived": "all" }), vec![main, kid, gone]),
+        (json!({ "agentId": "ops" }), vec![]),
+        (json!({ "agentId": "main" }), vec![main, kid]),
+        (json!({ "activeMinutes": 1 }), vec![]),
+    ] {
+        for level in [Level::Tree, Level::Agent, Level::All] {
+            assert_eq!(
+                world(level).keys(arguments.clone()),
+                expected,
+                "{level:?} {arguments}"
+            );
+        }
+    }
+    let own_run = World::new()
+        .level(Level::Tree)
+        .requester("agent:main:cron:1:run:2")
+        .with("agent:main:cron:1:run:2", json!({}));
+    assert!(own_run.keys(json!({})).is_empty());
 }
