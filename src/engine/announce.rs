@@ -1,6 +1,6 @@
 //! Announces: the one of an exchange and replies to a channel (SP-33).
 
-use super::channels::announce_route;
+use super::channels::{Delivery, announce_route, is_external};
 use super::events::About;
 use super::runs::check_policy;
 use super::send::{ANNOUNCE_SKIP, SILENT};
@@ -34,10 +34,12 @@ impl Engine {
             }
         };
         let (fate, error) = match (&text, &route) {
-            _ if silent => (Fate::Skipped, None),
-            (Some(_), None) => (Fate::NoRoute, None),
-            (Some(text), Some(route)) => self.deliver(target, route, text).await,
-            (None, _) => (Fate::Skipped, None),
+            (Some(text), Some(route)) if !silent => {
+                let delivery = self.deliver(target, route, text).await;
+                (delivery.fate, delivery.error)
+            }
+            (Some(_), None) if !silent => (Fate::NoRoute, None),
+            _ => (Fate::Skipped, None),
         };
         let what = What::Announce {
             kind: AnnounceKind::A2a,
@@ -57,7 +59,7 @@ impl Engine {
         session: &SessionKey,
         route: &DeliveryContext,
         text: &str,
-    ) -> (Fate, Option<String>) {
+    ) -> Delivery {
         let wanted = session.clone();
         let entry = self
             .inner
@@ -66,46 +68,39 @@ impl Engine {
             .await
             .ok()
             .flatten();
-        let channel = route
-            .channel
-            .as_ref()
-            .map(|channel| channel.raw().to_owned());
-        if check_policy(
-            &self.settings(),
-            session,
-            entry.as_ref(),
-            channel.as_deref(),
-        )
-        .is_err()
-        {
+        let channel = route.channel.as_ref().map(Untrusted::raw);
+        if check_policy(&self.settings(), session, entry.as_ref(), channel).is_err() {
             tracing::info!(session = %session.clean(), "a delivery was dropped by the send policy");
-            return (
-                Fate::Denied,
-                Some("the session's send policy denies it".into()),
-            );
+            let error = "the session's send policy denies it".to_owned();
+            return Delivery {
+                fate: Fate::Denied,
+                error: Some(error),
+                transient: false,
+            };
         }
-        let (fate, error) = self.inner.channels.deliver(route, text);
-        if let Some(error) = &error {
+        let delivery = self.inner.channels.deliver(route, text);
+        if let Some(error) = &delivery.error {
             tracing::warn!(session = %session.clean(), error = %crate::text::clean_str(error), "a delivery failed");
         }
-        (fate, error)
+        delivery
     }
 
-    /// The reply of a run that a channel message caused goes back there.
+    /// The reply of a run that a channel message caused goes back there; so does what a requester's agent says of a
+    /// child's report (N-20), when the session has a route that leads out.
     pub(super) async fn deliver_reply(&self, run: Run) {
         let (Some(Outcome::Ok), Some(reply)) = (run.outcome, &run.reply) else {
             return;
         };
-        if reply.raw().trim() == SILENT {
+        let key = &run.session_key;
+        if reply.raw().trim() == SILENT || key.is_subagent() || key.rest().starts_with("cron:") {
             return;
         }
-        let wanted = run.session_key.clone();
+        let wanted = key.clone();
         let Ok(Some(entry)) = self.inner.store.read(move |tx| tx.entry(&wanted)).await else {
             return;
         };
-        let Some(route) = announce_route(&run.session_key, Some(&entry)) else {
-            return;
-        };
-        self.deliver(&run.session_key, &route, reply.raw()).await;
+        if let Some(route) = announce_route(key, Some(&entry)).filter(is_external) {
+            self.deliver(key, &route, reply.raw()).await;
+        }
     }
 }

@@ -23,6 +23,7 @@ pub mod reference;
 pub mod runs;
 pub mod send;
 pub mod spawn;
+pub mod status;
 pub mod subagents;
 pub mod tools;
 

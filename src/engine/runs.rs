@@ -22,6 +22,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// Offered only to a run that has a child's report to wait for (B-2).
+const YIELD: &str = "sessions_yield";
+
 /// All timer values are capped (E-13).
 pub const MAX_TIMER_MS: u64 = 2_147_000_000;
 
@@ -479,6 +482,10 @@ impl Engine {
         };
         // A script that never stops calling tools would otherwise fill the disk.
         for _ in 0..100 {
+            step.tools.retain(|name| name != YIELD);
+            if self.descendants_open(&run.session_key).await {
+                step.tools.push(YIELD.to_owned());
+            }
             let teller = Teller {
                 engine: self,
                 run,
@@ -524,7 +531,12 @@ impl Engine {
                     state.open_calls.retain(|open| open.id != call.id);
                     state.last_tool_text = Some(outcome.text.raw().to_owned());
                 }
+                let yielded = call.name == YIELD && !outcome.is_error;
                 step.results.push(outcome);
+                if yielded {
+                    // The turn counts as finished: what the agent sees next is a child's report (B-2).
+                    return Ok(());
+                }
             }
         }
         Err("the agent asked for tools 100 times in one turn; the run was ended".into())
@@ -551,7 +563,9 @@ impl Engine {
             },
             self.now_ms(),
         );
-        self.append(entry, vec![line], false).await?;
+        // A message is on disk before its run is marked as ended.
+        self.append(entry, vec![line], answer.calls.is_empty())
+            .await?;
         let mut state = lock(state);
         state.partial.clear();
         state.thinking.clear();
@@ -706,7 +720,7 @@ impl Engine {
             let run_id = run.run_id.clone();
             self.spawn(async move { engine.settle_child(run_id).await });
         }
-        if run.origin == RunOrigin::Channel {
+        if matches!(run.origin, RunOrigin::Channel | RunOrigin::Report) {
             let engine = self.clone();
             let run = run.clone();
             self.spawn(async move { engine.deliver_reply(run).await });

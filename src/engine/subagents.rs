@@ -1,6 +1,7 @@
 //! The registry of sub-agents: outcome, report to the requester, cleanup, archive, kill (specification, chapter 10).
 
 use super::attachments;
+use super::channels::{announce_route, is_external};
 use super::events::About;
 use super::runs::{NewRun, Waited};
 use super::send::{ANNOUNCE_SKIP, SILENT, inter_session};
@@ -20,6 +21,12 @@ use std::time::Duration;
 
 /// Frozen results are at most this long (N-3).
 const RESULT_BYTES: usize = 100 * 1024;
+/// Pauses after the tries of one delivery (N-25); the last ends it.
+const DELIVERY_PAUSES_S: [u64; 4] = [5, 10, 20, 0];
+/// Pauses after the announces (N-26); the last ends it.
+const ANNOUNCE_PAUSES_S: [u64; 3] = [1, 2, 0];
+/// N-26.
+const GIVE_UP_AFTER_MS: i64 = 30 * 60_000;
 /// Nothing to report (table 0.1).
 const NO_OUTPUT: &str = "(no output)";
 
@@ -156,7 +163,7 @@ impl Engine {
         }
     }
 
-    async fn descendants_open(&self, key: &SessionKey) -> bool {
+    pub(super) async fn descendants_open(&self, key: &SessionKey) -> bool {
         let key = key.clone();
         self.inner
             .store
@@ -273,9 +280,9 @@ impl Engine {
             report_route(record, &entry)
         };
         let (fate, error) = match &route {
-            None if internal => (Fate::Delivered, None),
+            // The browser's view of the requester is the route.
             None => (Fate::Delivered, None),
-            Some(route) => self.deliver(&requester, route, &post).await,
+            Some(route) => self.deliver_report(record, &requester, route, &post).await,
         };
         if let Err(error) = self
             .append(
@@ -426,6 +433,32 @@ impl Engine {
             name_of(record).raw(),
             self.stats(record, child),
         )
+    }
+
+    /// N-25 to N-27: transient failures are repeated, permanent ones are not; given up after three announces, or half
+    /// an hour after the child's end.
+    async fn deliver_report(
+        &self,
+        record: &mut SubagentRecord,
+        requester: &SessionKey,
+        route: &DeliveryContext,
+        post: &str,
+    ) -> (Fate, Option<String>) {
+        let give_up_at = record.ended_at.unwrap_or_else(|| self.now_ms()) + GIVE_UP_AFTER_MS;
+        let mut last = None;
+        for between in ANNOUNCE_PAUSES_S {
+            for pause in DELIVERY_PAUSES_S {
+                let delivery = self.deliver(requester, route, post).await;
+                if !delivery.transient || self.now_ms() >= give_up_at {
+                    return (delivery.fate, delivery.error);
+                }
+                last = delivery.error;
+                tokio::time::sleep(Duration::from_secs(pause)).await;
+            }
+            record.announce_retry_count += 1;
+            tokio::time::sleep(Duration::from_secs(between)).await;
+        }
+        (Fate::Failed, last)
     }
 
     fn tell_announce(
@@ -599,21 +632,14 @@ fn name_of(record: &SubagentRecord) -> Untrusted {
 /// N-22: the origin stored at spawn, filled from the requester's entry; an origin of channel `webchat` gives way to
 /// the entry's external route.
 fn report_route(record: &SubagentRecord, requester: &Entry) -> Option<DeliveryContext> {
-    let is_external = |route: &DeliveryContext| {
-        route
-            .channel
-            .as_ref()
-            .is_some_and(|channel| !matches!(channel.raw(), "webchat" | ""))
-            && route.to.is_some()
-    };
     let origin = record
         .requester_origin
         .clone()
         .filter(|route| !route.is_empty());
-    if let Some(route) = origin.clone().filter(is_external) {
+    if let Some(route) = origin.filter(is_external) {
         return Some(route);
     }
-    super::channels::announce_route(&requester.key, Some(requester)).filter(is_external)
+    announce_route(&requester.key, Some(requester)).filter(is_external)
 }
 
 /// Status, result and notes (N-10, N-11).

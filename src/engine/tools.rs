@@ -35,6 +35,9 @@ impl Engine {
             "agents_list" => agents_list::agents_list(&settings, &ctx),
             "sessions_send" => self.sessions_send(ctx, arguments).await,
             "sessions_spawn" => self.sessions_spawn(ctx, arguments).await,
+            "session_status" => self.session_status(ctx, arguments).await,
+            "subagents" => self.subagents(ctx, arguments).await,
+            "sessions_yield" => self.sessions_yield(&ctx, &arguments),
             other => usage_error(
                 other,
                 &format!("unknown tool {other:?}; known: {}", NAMES.join(", ")),
@@ -99,7 +102,7 @@ impl Engine {
                 let kept = !is_leaf
                     && matches!(
                         *name,
-                        "sessions_list" | "sessions_history" | "sessions_spawn"
+                        "sessions_list" | "sessions_history" | "sessions_spawn" | "subagents"
                     );
                 kept || named(&rules.allow, name) || named(&rules.also_allow, name)
             })

@@ -8,13 +8,16 @@ use crate::text::Untrusted;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The five tools.
-pub const NAMES: [&str; 5] = [
+/// The tools: the five of the requirement documents, and those of chapter 18.
+pub const NAMES: [&str; 8] = [
     "sessions_list",
     "sessions_history",
     "sessions_send",
     "sessions_spawn",
     "agents_list",
+    "session_status",
+    "subagents",
+    "sessions_yield",
 ];
 
 /// Arguments of a call, with the reading rules of E-16.

@@ -1094,3 +1094,168 @@ fn directives_are_the_agents_of_these_tests() {
     // The tests above mean nothing with an agent that answers otherwise.
     let _: Directives = Directives;
 }
+
+#[tokio::test(start_paused = true)]
+async fn ac_115_deliveries_of_a_report_are_tried_again_when_that_may_help() {
+    for (channel, failures, delivered, kept) in [
+        ("discord", 2, 1, false),
+        ("discord", 100, 0, true),
+        ("nowhere", 0, 0, true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let channels = Channels::recording_with(failures, &["discord"]);
+        let engine = open(dir.path(), open_settings(), channels.clone()).await;
+        let house = House {
+            engine,
+            channels,
+            dir,
+        };
+        let requester = format!("agent:main:{channel}:group:7");
+        house
+            .call("sessions_send", send(&requester, "[[reply:NO_REPLY]]"))
+            .await;
+        let begun = tokio::time::Instant::now();
+        let arguments =
+            json!({ "task": "[[reply:found it]]", "cleanup": "delete", "label": "look" });
+        let result = house.call_as(&requester, "sessions_spawn", arguments).await;
+        assert_eq!(result["status"], "accepted", "{result}");
+        house.settle().await;
+        let posts = house.channels.delivered();
+        let posts = posts.iter().filter(|post| {
+            post.text
+                .starts_with("Status: completed successfully\nResult: found it")
+        });
+        assert_eq!(posts.count(), delivered, "{channel} {failures}");
+        let child = key(result["childSessionKey"].as_str().unwrap());
+        let is_there = Sessions::entry(house.engine.store(), &child)
+            .unwrap()
+            .is_some();
+        assert_eq!(is_there, kept, "N-27: {channel} {failures}");
+        if channel == "nowhere" {
+            assert!(
+                begun.elapsed() < Duration::from_secs(5),
+                "a permanent failure is not repeated"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_1_b_3_status_and_control_of_children() {
+    let house = house(open_settings()).await;
+    house
+        .call(
+            "sessions_send",
+            send("agent:main:main", "[[usage:900]] [[reply:hi]]"),
+        )
+        .await;
+    let card = house
+        .call_as("agent:main:main", "session_status", json!({}))
+        .await;
+    assert_eq!(card["sessionKey"], "main");
+    assert!(
+        card["statusText"]
+            .as_str()
+            .unwrap()
+            .contains("Tokens: 900 in"),
+        "{card}"
+    );
+
+    for label in ["alpha", "beta"] {
+        let arguments = json!({ "task": "[[slow:500]] [[reply:x]]", "label": label });
+        house
+            .call_as("agent:main:main", "sessions_spawn", arguments)
+            .await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let list = house
+        .call_as("agent:main:main", "subagents", json!({}))
+        .await;
+    assert_eq!(list["active"].as_array().unwrap().len(), 2, "{list}");
+    let steer = json!({ "action": "steer", "target": "alp", "message": "[[reply:steered]]" });
+    let steered = house
+        .call_as("agent:main:main", "subagents", steer.clone())
+        .await;
+    assert_eq!(steered["status"], "accepted", "{steered}");
+    let again = house.call_as("agent:main:main", "subagents", steer).await;
+    assert_eq!(again["status"], "error", "{again}");
+    let killed = house
+        .call_as(
+            "agent:main:main",
+            "subagents",
+            json!({ "action": "kill", "target": "beta" }),
+        )
+        .await;
+    assert_eq!(killed["killed"], 1, "{killed}");
+    house.settle().await;
+    let posts: Vec<String> = house
+        .lines("agent:main:main")
+        .iter()
+        .filter_map(|line| line.line["data"]["text"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(posts.len(), 1, "only the steered child reports: {posts:?}");
+    assert!(posts[0].contains("Result: steered"));
+    let foreign = house
+        .call_as(
+            "agent:research:main",
+            "subagents",
+            json!({ "action": "kill", "target": "all" }),
+        )
+        .await;
+    assert_eq!(foreign["killed"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_2_a_yield_ends_the_turn_when_there_is_something_to_wait_for() {
+    let house = house(open_settings()).await;
+    let nothing = house
+        .call(
+            "sessions_send",
+            send("agent:main:main", "[[tool:sessions_yield {}]]"),
+        )
+        .await;
+    assert!(
+        nothing["reply"].as_str().unwrap().contains("not found"),
+        "{nothing}"
+    );
+    let message = r#"[[tool:sessions_spawn {"task":"[[slow:5]] [[reply:x]]","label":"c"}]] [[tool:sessions_yield {}]]"#;
+    let result = house
+        .call("sessions_send", send("agent:main:main", message))
+        .await;
+    assert_eq!(result["status"], "ok");
+    house.settle().await;
+    assert_eq!(
+        house.said("agent:main:main").last().unwrap().1,
+        "announce: c is done"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn ac_68_an_aborted_requester_leaves_the_targets_run_alone() {
+    let house = house(open_settings()).await;
+    let message = r#"[[tool:sessions_send {"sessionKey":"agent:ops:main","message":"[[slow:20]] [[reply:kept]]"}]]"#;
+    house
+        .engine
+        .operator_send(key("agent:main:main"), message, "outer")
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    house
+        .engine
+        .abort(None, Some("outer"), false)
+        .await
+        .unwrap();
+    house.settle().await;
+    assert!(
+        house
+            .said("agent:ops:main")
+            .iter()
+            .any(|(_, text)| text == "kept")
+    );
+    // D-27: the open tool call of the aborted run has its result.
+    let results = house.said("agent:main:main");
+    assert!(
+        results.iter().any(|(role, _)| role == "toolresult"),
+        "{results:?}"
+    );
+}
