@@ -345,8 +345,12 @@ fn read_said(message: &Value, line: &Value) -> Said {
         blocks.extend(text_member(message, "text").map(Block::Text));
     }
     let mut envelope = None;
+    let first_text = blocks.iter_mut().find_map(|block| match block {
+        Block::Text(text) => Some(text),
+        _ => None,
+    });
     if role == Role::User
-        && let [Block::Text(text)] = blocks.as_mut_slice()
+        && let Some(text) = first_text
         && let Some(inner) = strip_envelope(text.raw())
     {
         envelope = Some(std::mem::replace(text, inner.into()));
@@ -438,24 +442,43 @@ fn read_usage(value: &Value) -> Option<Usage> {
     })
 }
 
-/// The user's words inside the envelope that OpenClaw stores around them
-/// (`Sender (untrusted metadata):` … `[Day date time UTC] text`); `None` when there is no envelope.
+/// The words inside the envelope that OpenClaw stores around them; `None` when there is no envelope. In order, each part
+/// may be missing: fenced metadata (`Sender (untrusted metadata):` …), the header of a message from another session
+/// (of later versions), and the time (`[Day date time UTC] text`).
 pub fn strip_envelope(text: &str) -> Option<String> {
     let mut rest = text;
-    let mut found = false;
-    if let Some(tail) = rest.strip_prefix("Sender (untrusted metadata):\n```json\n") {
-        let (_, after) = tail.split_once("\n```")?;
-        rest = after.trim_start_matches('\n');
-        found = true;
+    while let Some(tail) = strip_metadata(rest) {
+        rest = tail;
     }
-    if let Some(tail) = rest.strip_prefix('[')
-        && let Some((stamp, after)) = tail.split_once("] ")
+    rest = strip_routed(rest).unwrap_or(rest);
+    if let Some((stamp, tail)) = rest
+        .strip_prefix('[')
+        .and_then(|tail| tail.split_once("] "))
         && is_stamp(stamp)
     {
-        rest = after;
-        found = true;
+        rest = tail;
     }
-    found.then(|| rest.to_owned())
+    (rest.len() < text.len()).then(|| rest.to_owned())
+}
+
+/// After a block of metadata. Its JSON holds no line that begins with a fence: breaks in strings are escaped.
+fn strip_metadata(text: &str) -> Option<&str> {
+    let (title, tail) = text.split_once(":\n```json\n")?;
+    let known = matches!(
+        title,
+        "Sender (untrusted metadata)" | "Conversation info (untrusted metadata)"
+    );
+    let (_, after) = tail.split_once("\n```").filter(|_| known)?;
+    Some(after.trim_start_matches('\n'))
+}
+
+/// After the two lines above a message that another session sent.
+fn strip_routed(text: &str) -> Option<&str> {
+    let (header, tail) = text.split_once('\n')?;
+    let (remark, after) = tail.split_once('\n')?;
+    let known = header.starts_with("[Inter-session message] sourceSession=")
+        && remark.starts_with("This content was routed by OpenClaw from another session");
+    known.then_some(after)
 }
 
 /// `Mon 2026-11-30 21:19 UTC`

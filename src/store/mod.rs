@@ -29,6 +29,9 @@ pub enum StoreError {
         found: i64,
         known: i64,
     },
+    /// A foreign directory that keeps its sessions in databases only (D-8).
+    #[error("{} keeps its sessions in a newer format (databases) that is not readable yet; reach it through its gateway: --gateway URL", .dir.display())]
+    Format { dir: PathBuf },
     /// Our own database is damaged (D-5).
     #[error("{} is damaged: {reason}; nothing was overwritten. {backup}", .file.display())]
     Damaged {

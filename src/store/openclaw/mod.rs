@@ -1,3 +1,5 @@
-//! Foreign OpenClaw directories, read-only: nothing in them is ever written, created or touched (D-4, AM-2).
+//! Foreign OpenClaw directories, read-only: nothing in them is ever written, created, locked or touched (D-4, AM-2).
 
 pub mod files;
+mod index;
+mod query;

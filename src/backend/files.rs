@@ -1,1 +1,0 @@
-//! A foreign directory as a backend, read-only (D-4).
