@@ -53,6 +53,14 @@ impl Memory {
         self.lines.entry(id.clone()).or_default().push(line);
     }
 
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    pub fn lines(&self, id: &str) -> &[Value] {
+        self.lines.get(id).map_or(&[], Vec::as_slice)
+    }
+
     fn raw(&self, id: &str, at: usize) -> RawLine {
         let line = &self.lines[id][at];
         RawLine {

@@ -2,6 +2,7 @@
 
 mod agents;
 mod attachments;
+mod files;
 mod history;
 mod list;
 mod memory;
