@@ -16,7 +16,8 @@ use ratatui::style::{Modifier, Style};
 
 /// The lines of a text, none wider than `columns` (a few characters of any text always fit).
 pub fn render(text: &str, columns: usize, theme: &Theme) -> Vec<Line> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut page = Page {
         theme,
         columns: columns.max(1),
@@ -440,7 +441,10 @@ fn lay_table(table: &Table, room: usize, theme: &Theme) -> Vec<Line> {
     let mut out = Vec::new();
     for (at, row) in table.rows.iter().enumerate() {
         let cells: Vec<Vec<Line>> = (0..count)
-            .map(|c| row.get(c).map_or_else(Vec::new, |cell| cell.wrap(widths[c])))
+            .map(|c| {
+                row.get(c)
+                    .map_or_else(Vec::new, |cell| cell.wrap(widths[c]))
+            })
             .collect();
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         for y in 0..height {
@@ -520,7 +524,10 @@ fn table_as_list(table: &Table, room: usize, theme: &Theme) -> Vec<Line> {
     }
     for (at, row) in rows.iter().enumerate() {
         if at > 0 {
-            out.push(Line::of(repeat(glyph::RULE, room.min(3)), theme.style(Role::Border)));
+            out.push(Line::of(
+                repeat(glyph::RULE, room.min(3)),
+                theme.style(Role::Border),
+            ));
         }
         for (c, cell) in row.iter().enumerate() {
             let name = head.get(c).cloned().unwrap_or_default();
@@ -540,7 +547,13 @@ pub fn plain(text: &Untrusted, columns: usize, style: Style) -> Vec<Line> {
 }
 
 /// `name` in a column of its own, then the value wrapped beside it.
-pub fn field(name: &Clean, value: Line, name_columns: usize, columns: usize, theme: &Theme) -> Vec<Line> {
+pub fn field(
+    name: &Clean,
+    value: Line,
+    name_columns: usize,
+    columns: usize,
+    theme: &Theme,
+) -> Vec<Line> {
     let style = theme.style(Role::Dim);
     let room = columns.saturating_sub(name_columns).max(1);
     value

@@ -152,7 +152,10 @@ fn said_body(said: &Said, look: &Look, ink: Ink<'_>) -> Vec<Line> {
                     line.push(clean_format!(" · {}", mime.clean()), ink.style(Paint::Dim));
                 }
                 if let Some(bytes) = bytes {
-                    line.push(clean_format!(" · {}", when::bytes(*bytes)), ink.style(Paint::Dim));
+                    line.push(
+                        clean_format!(" · {}", when::bytes(*bytes)),
+                        ink.style(Paint::Dim),
+                    );
                 }
                 out.extend(line.wrap(look.columns));
             }
@@ -174,7 +177,12 @@ fn said_body(said: &Said, look: &Look, ink: Ink<'_>) -> Vec<Line> {
     if let Some(error) = &said.error {
         let bad = ink.style(Paint::Error);
         for (at, line) in ink
-            .plain(error, look, look.columns.saturating_sub(2).max(1), Paint::Error)
+            .plain(
+                error,
+                look,
+                look.columns.saturating_sub(2).max(1),
+                Paint::Error,
+            )
             .into_iter()
             .enumerate()
         {
@@ -203,9 +211,8 @@ fn control_token(text: &Untrusted) -> Option<&'static str> {
 /// A line for an end that is not the usual one.
 fn stopped(reason: &Untrusted, has_error: bool, ink: Ink<'_>) -> Option<Line> {
     match reason.raw() {
-        "stop" | "end_turn" | "endTurn" | "toolUse" | "tool_use" | "toolCalls" | "stop_sequence" => {
-            None
-        }
+        "stop" | "end_turn" | "endTurn" | "toolUse" | "tool_use" | "toolCalls"
+        | "stop_sequence" => None,
         "error" if has_error => None,
         "aborted" => Some(Line::of(
             clean_format!("{} {}", glyph::STOPPED, words::ABORTED),
@@ -298,7 +305,12 @@ fn key_argument(arguments: &Value) -> Option<Untrusted> {
         "action",
     ];
     let members = arguments.as_object()?;
-    let text = |value: &Value| value.as_str().filter(|t| !t.is_empty()).map(Untrusted::from);
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .filter(|t| !t.is_empty())
+            .map(Untrusted::from)
+    };
     TELLING
         .iter()
         .find_map(|name| members.get(*name).and_then(text))
@@ -454,8 +466,8 @@ pub fn head(message: &Message, with: &Head<'_>) -> Option<Line> {
                 (words::OK, Paint::Ok)
             };
             let size = said.text().len() as u64;
-            let right = Line::of(word, style(paint))
-                .with(clean_format!(" · {}", when::bytes(size)), dim);
+            let right =
+                Line::of(word, style(paint)).with(clean_format!(" · {}", when::bytes(size)), dim);
             return Some(Line::justified(line, right, with.columns));
         }
         (_, Some(provenance)) if provenance.kind == ProvenanceKind::InterSession => {

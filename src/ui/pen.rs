@@ -101,7 +101,13 @@ pub struct Titles {
 }
 
 /// Draws a rounded frame with its titles in the border; gives what is inside.
-pub fn frame(buffer: &mut Buffer, area: Rect, titles: &Titles, focused: bool, theme: &Theme) -> Rect {
+pub fn frame(
+    buffer: &mut Buffer,
+    area: Rect,
+    titles: &Titles,
+    focused: bool,
+    theme: &Theme,
+) -> Rect {
     let area = area.intersection(*buffer.area());
     if area.width < 2 || area.height < 2 {
         return Rect::new(area.x, area.y, 0, 0);
@@ -150,7 +156,14 @@ pub fn frame(buffer: &mut Buffer, area: Rect, titles: &Titles, focused: bool, th
 }
 
 /// A mark on the right border of a frame that says where in a longer text one is.
-pub fn scrollbar(buffer: &mut Buffer, framed: Rect, first: usize, shown: usize, all: usize, theme: &Theme) {
+pub fn scrollbar(
+    buffer: &mut Buffer,
+    framed: Rect,
+    first: usize,
+    shown: usize,
+    all: usize,
+    theme: &Theme,
+) {
     let track = usize::from(framed.height.saturating_sub(2));
     if all <= shown || track == 0 || framed.width == 0 {
         return;

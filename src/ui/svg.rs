@@ -81,7 +81,9 @@ fn row(out: &mut String, buffer: &Buffer, theme: &Theme, y: u16) {
         let look = look_of(cell, theme);
         match &mut run {
             // A wide character is a run of its own: its font may have another idea of twice the width.
-            Some((_, length, before, text)) if *before == look && columns == 1 && symbol.is_ascii() => {
+            Some((_, length, before, text))
+                if *before == look && columns == 1 && symbol.is_ascii() =>
+            {
                 *length += 1;
                 text.push_str(symbol);
             }

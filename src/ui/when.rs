@@ -62,11 +62,6 @@ pub fn day(at: i64, zone: &TimeZone) -> Clean {
     format(at, zone, "%a %-d %b %Y").unwrap_or_else(|| "some day".into())
 }
 
-/// `2026-11-30 14:02:58`
-pub fn moment(at: i64, zone: &TimeZone) -> Clean {
-    format(at, zone, "%Y-%m-%d %H:%M:%S").unwrap_or_else(|| clean_format!("{} ms", at))
-}
-
 /// `312 B`, `1.3 kB`, `4.0 MB`.
 pub fn bytes(count: u64) -> Clean {
     match count {

@@ -1,0 +1,207 @@
+//! The compose box: to whom, from whom, how long is waited; the text; what became of the last send.
+
+use super::canvas::{Canvas, cells, word};
+use super::edit;
+use super::glyph;
+use super::line::{Line, column};
+use super::pen::Titles;
+use super::theme::Role;
+use super::when;
+use crate::app::Focus;
+use crate::app::compose::{Sender, Sent};
+use crate::app::geometry::Spot;
+use crate::clean_format;
+use crate::model::event::SendState;
+use crate::text::{self, Clean};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Rows of text that are shown at once.
+const ROWS: usize = 8;
+
+/// Rows the box takes of a screen part this high; 0 where nothing can be written.
+pub fn height(canvas: &Canvas<'_>, columns: u16, available: u16) -> u16 {
+    let app = canvas.app;
+    if app.compose.target.is_none() || available < 8 {
+        return 0;
+    }
+    let active = app.focus == Focus::Compose;
+    if available < 14 && !active && app.compose.draft.is_empty() {
+        return 0;
+    }
+    let text = edit::lay(
+        &app.compose.draft,
+        usize::from(columns.saturating_sub(4)),
+        Style::new(),
+    );
+    let more = below(canvas).len() + completions(canvas).len();
+    let rows = text.lines.len().clamp(1, ROWS) + more;
+    cells(rows + 2).min(available / 2)
+}
+
+/// Draws the box.
+pub fn draw(canvas: &mut Canvas<'_>, area: Rect) {
+    let app = canvas.app;
+    let compose = &app.compose;
+    let focused = app.focus == Focus::Compose && app.layers.is_empty();
+    canvas.spot(area, Spot::Pane(Focus::Compose));
+    let Some(target) = &compose.target else {
+        return;
+    };
+    let dim = canvas.style(Role::Dim);
+    let title = canvas.style(if focused { Role::Focus } else { Role::Title });
+    let columns = usize::from(area.width.saturating_sub(4));
+    let terms = compose.terms_shown(|key| app.sessions.name(key));
+    let terms_style = if matches!(compose.sender, Sender::Session(_)) {
+        canvas.style(Role::Peer)
+    } else {
+        dim
+    };
+    let right = word(terms, terms_style);
+    let room = columns.saturating_sub(right.width() + 5).max(columns / 2);
+    let left = word("Send to ", title)
+        .with(target.clean(), title)
+        .cut(room);
+    let titles = Titles {
+        left,
+        right,
+        bottom: Line::new(),
+    };
+    let inner = canvas.frame(area, &titles, focused);
+    if inner.is_empty() {
+        return;
+    }
+    let inner = Rect::new(
+        inner.x + 1,
+        inner.y,
+        inner.width.saturating_sub(2),
+        inner.height,
+    );
+    let rows = usize::from(inner.height);
+    let mut lines = completions(canvas);
+    lines.extend(below(canvas));
+    // The text keeps at least one row.
+    lines.truncate(rows.saturating_sub(1));
+    let text_rows = rows - lines.len();
+    let text = Rect::new(inner.x, inner.y, inner.width, cells(text_rows));
+    if compose.draft.is_empty() && !focused {
+        let hint = canvas.hint(crate::app::action::Action::Compose, "write a message");
+        canvas.line(text, &hint.unwrap_or_default());
+    } else {
+        draft(canvas, text, focused);
+    }
+    let under = Rect::new(
+        inner.x,
+        inner.y + cells(text_rows),
+        inner.width,
+        cells(lines.len()),
+    );
+    for (row, line) in under.rows().zip(&lines) {
+        canvas.line(row, line);
+    }
+}
+
+/// The text, scrolled so that the cursor is seen.
+fn draft(canvas: &mut Canvas<'_>, area: Rect, focused: bool) {
+    let style = canvas.style(Role::Text);
+    let laid = edit::lay(&canvas.app.compose.draft, usize::from(area.width), style);
+    let rows = usize::from(area.height);
+    let (row, column) = laid.cursor;
+    let top = (row + 1).saturating_sub(rows);
+    for (place, line) in area.rows().zip(laid.lines.iter().skip(top)) {
+        canvas.line(place, line);
+    }
+    if focused && row - top < rows {
+        let x = area.x + cells(column).min(area.width.saturating_sub(1));
+        canvas.cursor = Some((x, area.y + cells(row - top)).into());
+    }
+}
+
+/// Commands that fit what is typed.
+fn completions(canvas: &Canvas<'_>) -> Vec<Line> {
+    let commands = &canvas.app.compose.completions;
+    let name = |at: usize| clean_format!("{} {}", commands[at].name, commands[at].arguments);
+    let width = (0..commands.len())
+        .map(|at| text::width(name(at).as_str()))
+        .max()
+        .unwrap_or(0);
+    (0..commands.len().min(6))
+        .map(|at| {
+            Line::of(column(&name(at), width + 2), canvas.style(Role::Key))
+                .with(commands[at].words, canvas.style(Role::Dim))
+        })
+        .collect()
+}
+
+/// Why a send failed, else what became of the last one.
+fn below(canvas: &Canvas<'_>) -> Vec<Line> {
+    let compose = &canvas.app.compose;
+    if let Some(failure) = &compose.failure {
+        let text = clean_format!("{} {}", glyph::FAILED, failure);
+        return vec![word(text, canvas.style(Role::Error))];
+    }
+    let last = compose
+        .target
+        .as_ref()
+        .and_then(|target| compose.sends_to(target).next());
+    last.map(|sent| vec![state_line(canvas, sent)])
+        .unwrap_or_default()
+}
+
+fn state_line(canvas: &Canvas<'_>, sent: &Sent) -> Line {
+    let now = canvas.app.now_ms;
+    let entry = &sent.entry;
+    let waiting = sent
+        .wait_until
+        .filter(|until| *until > now)
+        .map(|until| clean_format!(" · waiting {} s more", (until - now).max(0) / 1000));
+    let reason = || {
+        entry
+            .error
+            .as_ref()
+            .map_or_else(Clean::empty, |error| clean_format!(": {}", error.clean()))
+    };
+    let (mark, mut what, role) = match entry.state {
+        SendState::Outbox => (glyph::MORE, Clean::fixed("in the outbox"), Role::Waiting),
+        SendState::Queued => {
+            let text = match sent.queued_behind {
+                Some(n) if n > 0 => clean_format!("queued behind {}", n),
+                _ => Clean::fixed("accepted"),
+            };
+            (glyph::MORE, text, Role::Waiting)
+        }
+        SendState::Running => (canvas.spinner(), Clean::fixed("running"), Role::Running),
+        SendState::Replied => (glyph::OK, Clean::fixed("replied"), Role::Ok),
+        SendState::NoReply => (glyph::OK, Clean::fixed("done, no reply"), Role::Ok),
+        SendState::WaitOver => (
+            glyph::MORE,
+            Clean::fixed("wait over, the run goes on"),
+            Role::Waiting,
+        ),
+        SendState::Failed => (
+            glyph::FAILED,
+            clean_format!("failed{}", reason()),
+            Role::Error,
+        ),
+        SendState::Refused => (
+            glyph::FAILED,
+            clean_format!("refused{}", reason()),
+            Role::Error,
+        ),
+        SendState::Unknown => (
+            "?",
+            clean_format!("not known whether it arrived{}", reason()),
+            Role::Waiting,
+        ),
+        SendState::Discarded => (glyph::STOPPED, Clean::fixed("discarded"), Role::Dim),
+    };
+    if matches!(entry.state, SendState::Queued | SendState::Running)
+        && let Some(waiting) = waiting
+    {
+        what.push(&waiting);
+    }
+    Line::of(clean_format!("{} {}", mark, what), canvas.style(role)).with(
+        clean_format!("  {}", when::age(now, entry.changed_at)),
+        canvas.style(Role::Dim),
+    )
+}
