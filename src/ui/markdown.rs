@@ -538,10 +538,12 @@ fn table_as_list(table: &Table, room: usize, theme: &Theme) -> Vec<Line> {
     out
 }
 
-/// A text that is no Markdown: each line as it is, wrapped.
+/// A text that is no Markdown: each line as it is, wrapped. A line break at its end begins no line.
 pub fn plain(text: &Untrusted, columns: usize, style: Style) -> Vec<Line> {
     let text = text.clean_block();
-    text.lines()
+    let end = text.as_str().trim_end_matches('\n').len();
+    text.slice(0..end)
+        .lines()
         .flat_map(|line| Line::of(line, style).wrap(columns))
         .collect()
 }
