@@ -123,14 +123,13 @@ impl Line {
             while first < ends.len() && ends[first] <= range.start {
                 first += 1;
             }
-            for at in first..self.0.len() {
-                let piece = &self.0[at];
-                let start = ends[at] - piece.text.as_str().len();
+            for (piece, end) in self.0.iter().zip(&ends).skip(first) {
+                let start = end - piece.text.as_str().len();
                 if start >= range.end {
                     break;
                 }
                 let from = range.start.max(start) - start;
-                let to = range.end.min(ends[at]) - start;
+                let to = range.end.min(*end) - start;
                 line.push(piece.text.slice(from..to), piece.style);
             }
             out.push(line);

@@ -122,9 +122,7 @@ fn said_body(said: &Said, look: &Look, ink: Ink<'_>) -> Vec<Line> {
         let start = out.len();
         // A blank line between text and what is folded beside it; lines of tools stand together.
         let is_text = matches!(block, Block::Text(text) if !text.is_blank());
-        if is_text && start > 0 {
-            out.push(Line::new());
-        } else if !is_text && start > 0 && !was_line {
+        if start > 0 && (is_text || !was_line) {
             out.push(Line::new());
         }
         let before = out.len();

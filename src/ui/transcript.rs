@@ -119,7 +119,7 @@ fn titles(canvas: &Canvas<'_>, session: Option<&Session>, focused: bool, columns
         parts.push((4, word(tokens(s), dim)));
         match s.send_policy {
             Some(SendPolicy::Deny) => {
-                parts.push((1, word("sends off", canvas.style(Paint::Waiting))))
+                parts.push((1, word("sends off", canvas.style(Paint::Waiting))));
             }
             Some(SendPolicy::Allow) => parts.push((5, word("sends on", dim))),
             None => {}
@@ -301,12 +301,12 @@ impl Part {
     }
 
     fn line(&self, at: usize) -> Line {
-        let lines = self
+        let mut lines = self
             .before
             .iter()
             .chain(self.body.iter())
             .chain(&self.after);
-        lines.skip(at).next().cloned().unwrap_or_default()
+        lines.nth(at).cloned().unwrap_or_default()
     }
 }
 
