@@ -89,12 +89,8 @@ impl KeyPress {
         let bad = || clean_format!("{} is no key", Untrusted::new(text).clean());
         let (mut ctrl, mut alt, mut shift) = (false, false, false);
         let mut rest = text;
-        loop {
-            // A lone `+` is the key itself.
-            let Some((word, tail)) = rest.split_once('+').filter(|(_, tail)| !tail.is_empty())
-            else {
-                break;
-            };
+        // A lone `+` is the key itself.
+        while let Some((word, tail)) = rest.split_once('+').filter(|(_, tail)| !tail.is_empty()) {
             match word.to_ascii_lowercase().as_str() {
                 "ctrl" => ctrl = true,
                 "alt" => alt = true,

@@ -4,7 +4,9 @@
 //! Selection and scroll are kept by identity (session key, message position), requests carry tickets, and an answer to
 //! a ticket nobody waits for is dropped. Absent on purpose: widths, colours, files, tokio.
 
+mod act;
 pub mod action;
+pub mod ages;
 pub mod compose;
 pub mod details;
 pub mod draft;
@@ -14,10 +16,12 @@ mod fuzzy;
 pub mod geometry;
 pub mod help;
 pub mod key;
+pub mod keymap;
 pub mod menu;
 pub mod sessions;
 pub mod spawn;
 pub mod transcript;
+pub mod update;
 
 use crate::model::key::SessionKey;
 use crate::protocol::methods::Info;
@@ -26,11 +30,17 @@ use crate::text::{Clean, Untrusted};
 use compose::Compose;
 use details::Pager;
 use draft::Draft;
+use effect::Effect;
+use event::Ticket;
 use geometry::{Size, Viewport};
+use key::KeyPress;
+use keymap::Keymap;
 use menu::Menu;
 use sessions::SessionsPane;
 use spawn::SpawnForm;
+use std::collections::BTreeMap;
 use transcript::Transcript;
+use update::Wanted;
 
 /// The whole browser.
 #[derive(Debug)]
@@ -56,6 +66,18 @@ pub struct App {
     pub masker: Masker,
     /// Nothing that changes anything can be done.
     pub observe: bool,
+    pub keymap: Keymap,
+    /// Keys of a sequence that is not complete.
+    keys: Vec<KeyPress>,
+    /// When the session under the cursor is shown.
+    open_due_at: Option<i64>,
+    pending: BTreeMap<Ticket, Wanted>,
+    next_ticket: u64,
+    ids: u128,
+    /// The divider is being dragged.
+    drags: bool,
+    last_title: Clean,
+    out: Vec<Effect>,
 }
 
 /// Which pane keys go to when no layer is there.
@@ -160,6 +182,11 @@ pub struct Setup {
     pub tree: Option<bool>,
     pub sort: Option<sessions::Sort>,
     pub list_width: Option<u16>,
+    pub wait: Option<compose::Wait>,
+    /// `None`: the built-in keys.
+    pub keymap: Option<Keymap>,
+    /// Randomness that ids of sends are made from.
+    pub seed: u128,
 }
 
 impl App {
@@ -176,7 +203,10 @@ impl App {
                 ..SessionsPane::default()
             },
             transcript: Transcript::default(),
-            compose: Compose::default(),
+            compose: Compose {
+                wait: setup.wait.unwrap_or_default(),
+                ..Compose::default()
+            },
             spawn: None,
             header: Header {
                 source: setup.source,
@@ -187,7 +217,24 @@ impl App {
             view: Viewport::default(),
             masker: setup.masker,
             observe: setup.observe,
+            keymap: setup.keymap.unwrap_or_else(Keymap::builtin),
+            keys: Vec::new(),
+            open_due_at: None,
+            pending: BTreeMap::new(),
+            next_ticket: 0,
+            ids: setup.seed,
+            drags: false,
+            last_title: Clean::empty(),
+            out: Vec::new(),
         }
+    }
+
+    /// A new id of a send or call, which makes it repeatable (E-5).
+    fn new_id(&mut self) -> String {
+        self.ids = self.ids.wrapping_add(1);
+        uuid::Builder::from_random_bytes(self.ids.to_be_bytes())
+            .into_uuid()
+            .to_string()
     }
 
     /// The topmost layer.

@@ -208,6 +208,8 @@ pub struct SessionsPane {
     pub failure: Option<Clean>,
     /// Remarks of the source.
     pub warnings: Vec<Clean>,
+    /// A session whose row has not come yet (a spawned child); the cursor goes there when it does.
+    pub(super) awaited: Option<SessionKey>,
     /// Runs by session: started, accepted.
     pub live: HashMap<SessionKey, Live>,
 }
@@ -314,6 +316,19 @@ impl SessionsPane {
         self.rebuild(now_ms);
     }
 
+    /// A run ended: until the row comes, the list says how.
+    pub(super) fn ended(&mut self, key: &SessionKey, outcome: crate::model::run::Outcome) {
+        use crate::model::run::Outcome;
+        if let Some(session) = self.all.get_mut(key) {
+            session.status = Some(match outcome {
+                Outcome::Ok => Status::Done,
+                Outcome::Error | Outcome::Interrupted => Status::Failed,
+                Outcome::Timeout => Status::Timeout,
+                Outcome::Aborted => Status::Killed,
+            });
+        }
+    }
+
     fn passes(&self, session: &Session, now_ms: i64, with_kind: bool) -> bool {
         let f = &self.filters;
         (f.archived_too || !session.archived)
@@ -331,6 +346,9 @@ impl SessionsPane {
 
     /// Makes lines, counts and cursor anew after a change. Keeps the cursor on its session and on its screen row.
     pub fn rebuild(&mut self, now_ms: i64) {
+        if let Some(key) = self.awaited.take_if(|key| self.all.contains_key(key)) {
+            self.selected = Some(key);
+        }
         let old_line = self.selected_line();
         let screen_row = old_line.map_or(0, |at| at.saturating_sub(self.top));
 
@@ -575,6 +593,7 @@ impl SessionsPane {
             .selected_line()
             .map_or(0, |at| at.saturating_add_signed(by));
         let at = at.min(self.lines.len().saturating_sub(1));
+        self.awaited = None;
         if let Some(line) = self.lines.get(at) {
             self.selected = Some(line.key.clone());
         }
@@ -583,7 +602,7 @@ impl SessionsPane {
     /// Selects a session wherever it is, unfolding and, when filters hide it, clearing what hides it.
     pub fn reveal(&mut self, key: &SessionKey, now_ms: i64) {
         if !self.all.contains_key(key) {
-            self.selected = Some(key.clone());
+            self.awaited = Some(key.clone());
             return;
         }
         let mut at = key.clone();
