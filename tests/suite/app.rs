@@ -1120,13 +1120,20 @@ mod spawn {
         });
         assert!(screen.app.layers.is_empty());
         assert!(screen.app.spawn.is_none());
-        assert_eq!(screen.selected(), "agent:a:subagent:1");
-        // The child's row may come later: the cursor waits for it.
-        let row = child("agent:a:subagent:1", "agent:a:main", 0);
-        screen.event(
+        // The child's row may come later: its transcript is shown, the cursor waits for it.
+        let shown = screen.app.transcript.key.as_ref().map(SessionKey::as_str);
+        assert_eq!(shown, Some("agent:a:subagent:1"));
+        let mut changed = |key: &str, row: Row| {
+            screen.event(
+                key,
+                None,
+                backend::What::SessionChanged { row: Box::new(row) },
+            );
+        };
+        changed("agent:b:main", row("agent:b:main", 0));
+        changed(
             "agent:a:subagent:1",
-            None,
-            backend::What::SessionCreated { row: Box::new(row) },
+            child("agent:a:subagent:1", "agent:a:main", 0),
         );
         assert_eq!(screen.selected(), "agent:a:subagent:1");
         assert!(screen.app.sessions.selected_line().is_some());
