@@ -39,6 +39,22 @@ fn a_script_that_cannot_be_read_names_the_member() {
 }
 
 #[test]
+fn a_script_file_is_named_when_it_cannot_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("parts.json5");
+    let named = format!("script {}: ", file.display());
+    assert!(Cast::read(&file).unwrap_err().starts_with(&named));
+    std::fs::write(&file, "{ answers: 1 }").unwrap();
+    assert!(
+        Cast::read(&file)
+            .unwrap_err()
+            .starts_with(&format!("{named}answers: "))
+    );
+    std::fs::write(&file, "{ answers: [{ steps: [{ text: 'hi' }] }] }").unwrap();
+    assert!(Cast::read(&file).is_ok());
+}
+
+#[test]
 fn the_settings_let_the_cast_talk() {
     let settings = Cast::built_in().settings();
     let ids: Vec<&str> = settings.agents.iter().map(|a| a.id.as_str()).collect();

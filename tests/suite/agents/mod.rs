@@ -2,6 +2,7 @@
 
 mod cast;
 mod directives;
+mod played;
 
 use crosstalk::agents::{Agent, AgentError, Answer, Progress, Step, StepKind, ToolOutcome};
 use crosstalk::model::key::{AgentId, SessionKey};

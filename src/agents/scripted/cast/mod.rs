@@ -15,7 +15,7 @@ use crate::model::key::{AgentId, SessionKey};
 use crate::model::visibility::{CrossAgent, Level};
 use crate::text::Untrusted;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A script as written: the built-in cast, or a file named by `runtime.script` (which needs no more than `answers`).
@@ -63,6 +63,16 @@ impl Cast {
         // A constant of this program; a test reads it.
         Self::parse(include_str!("../../../../assets/demo/cast.json5"))
             .expect("the built-in cast can be read")
+    }
+
+    /// Reads the script that `runtime.script` names.
+    ///
+    /// # Errors
+    /// Names the file, and the member where there is one.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("script {}: {error}", file.display()))?;
+        Self::parse(&text).map_err(|error| format!("script {}: {error}", file.display()))
     }
 
     /// Reads a script (JSON5).
