@@ -1,6 +1,6 @@
 //! The compose box: to whom, from whom, how long is waited; the text; what became of the last send.
 
-use super::canvas::{Canvas, cells, word};
+use super::canvas::{Canvas, cells, fit, word};
 use super::edit;
 use super::glyph;
 use super::line::{Line, column};
@@ -51,17 +51,26 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect) {
     let dim = canvas.style(Role::Dim);
     let title = canvas.style(if focused { Role::Focus } else { Role::Title });
     let columns = usize::from(area.width.saturating_sub(4));
-    let terms = compose.terms_shown(|key| app.sessions.name(key));
-    let terms_style = if matches!(compose.sender, Sender::Session(_)) {
-        canvas.style(Role::Peer)
-    } else {
-        dim
+    let left = word("Send to ", title).with(target.clean(), title);
+    let sender = compose.sender_shown(|key| app.sessions.name(key));
+    let sender_role = match compose.sender {
+        Sender::Operator => Role::Dim,
+        Sender::Session(_) => Role::Peer,
     };
-    let right = word(terms, terms_style);
+    let parts = vec![
+        (
+            1,
+            word(clean_format!("from {}", sender), canvas.style(sender_role)),
+        ),
+        (
+            0,
+            word(clean_format!("wait {}", compose.wait.as_str()), dim),
+        ),
+    ];
+    let room = columns.saturating_sub(left.width().min(columns / 2) + 5);
+    let right = fit(parts, &word(" · ", dim), room);
     let room = columns.saturating_sub(right.width() + 5).max(columns / 2);
-    let left = word("Send to ", title)
-        .with(target.clean(), title)
-        .cut(room);
+    let left = left.cut(room);
     let titles = Titles {
         left,
         right,

@@ -1,9 +1,10 @@
-//! Text that is being typed, wrapped hard at the edge so that every character, blanks at the end too, has a cell.
+//! Text that is being typed, wrapped so that every character, blanks at the end too, has a cell.
 
 use super::line::Line;
 use crate::app::draft::Draft;
 use crate::text::{self, Clean};
 use ratatui::style::Style;
+use std::ops::Range;
 
 /// A draft laid out at a width.
 #[derive(Debug, Clone)]
@@ -18,43 +19,61 @@ pub fn lay(draft: &Draft, columns: usize, style: Style) -> Laid {
     let columns = columns.max(2);
     let (cursor_line, _) = draft.cursor();
     let (before, _) = draft.around_cursor();
-    let before = before.clean();
+    let before = before.clean().as_str().len();
     let mut lines = Vec::new();
     let mut cursor = (0, 0);
     for (at, line) in draft.lines().iter().enumerate() {
         let clean = line.clean();
-        let rows = hard(&clean, columns);
+        let rows = rows(&clean, columns);
         if at == cursor_line {
-            let shown = hard(&before, columns);
-            let last = shown.last().map_or(0, |row| text::width(row.as_str()));
-            cursor = (lines.len() + shown.len().saturating_sub(1), last);
-            if last >= columns {
+            let row = rows
+                .iter()
+                .rposition(|row| row.start <= before)
+                .unwrap_or(0);
+            let start = rows.get(row).map_or(0, |row| row.start);
+            let column = text::width(clean.slice(start..before.max(start)).as_str());
+            cursor = (lines.len() + row, column);
+            // Behind a full last row it stands at the beginning of the next.
+            if column >= columns {
                 cursor = (cursor.0 + 1, 0);
             }
         }
-        lines.extend(rows.into_iter().map(|row| Line::of(row, style)));
+        lines.extend(
+            rows.into_iter()
+                .map(|row| Line::of(clean.slice(row), style)),
+        );
     }
-    // The cursor may stand after a full last row.
     while lines.len() <= cursor.0 {
         lines.push(Line::new());
     }
     Laid { lines, cursor }
 }
 
-/// Rows of at most `columns`, cut between any two characters; at least one.
-fn hard(line: &Clean, columns: usize) -> Vec<Clean> {
+/// Rows of at most `columns` that leave out nothing: cut behind a blank where there is one, else anywhere.
+fn rows(line: &Clean, columns: usize) -> Vec<Range<usize>> {
     let mut rows = Vec::new();
     let (mut start, mut end, mut used) = (0, 0, 0);
+    // Where the word begins that is being read, and the columns before it.
+    let mut word = (0, 0);
     for (symbol, width) in text::graphemes(line.as_str()) {
         if used + width > columns {
-            rows.push(line.slice(start..end));
-            start = end;
-            used = 0;
+            let (cut, before) = if word.0 > start && symbol != " " {
+                word
+            } else {
+                (end, used)
+            };
+            rows.push(start..cut);
+            start = cut;
+            used -= before;
+            word = (start, 0);
         }
         used += width;
         end += symbol.len();
+        if symbol == " " {
+            word = (end, used);
+        }
     }
-    rows.push(line.slice(start..end));
+    rows.push(start..end);
     rows
 }
 

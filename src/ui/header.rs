@@ -18,11 +18,10 @@ pub fn header(canvas: &mut Canvas<'_>, area: Rect) {
     let dim = canvas.style(Role::Dim);
     let info = app.header.info.as_ref();
     let source = info.map_or_else(|| app.header.source.clone(), |info| clean_str(&info.source));
-    let mut name = Line::of(" ", Style::new()).with(words::PROGRAM, canvas.style(Role::Title));
-    name.push("  ", dim);
-    name.push(source, dim);
+    let short = Line::of(" ", Style::new()).with(words::PROGRAM, canvas.style(Role::Title));
+    let mut long = short.clone().with("  ", dim).with(source, dim);
     if info.is_some_and(|info| info.demo) {
-        name.push(clean_format!(" · {}", words::DEMO), dim);
+        long.push(clean_format!(" · {}", words::DEMO), dim);
     }
     let (running, queued) = app.sessions.run_counts();
     let count = |number: usize, what: &'static str, role: Role| {
@@ -53,7 +52,14 @@ pub fn header(canvas: &mut Canvas<'_>, area: Rect) {
     ];
     let columns = usize::from(area.width);
     let between = Line::of("  ", Style::new());
-    let room = columns.saturating_sub(words::PROGRAM.len() + 4);
+    // What the source is gives way to how it is.
+    let vital: usize = parts[..3].iter().map(|(_, line)| line.width() + 2).sum();
+    let name = if long.width() + 2 + vital <= columns {
+        long
+    } else {
+        short
+    };
+    let room = columns.saturating_sub(name.width() + 3);
     let right = fit(parts, &between, room).with(" ", Style::new());
     canvas.line(area, &Line::justified(name, right, columns));
 }

@@ -295,7 +295,17 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, line: &Row, selected: bool, focused:
         name.push(&more);
     }
     let name_style = if quiet { dim } else { canvas.style(Role::Text) };
-    left.push(column(&name, name_room), name_style);
+    // Where there is room to spare, what it is about.
+    let about = session.and_then(|s| s.title.as_ref().or(s.preview.as_ref()));
+    match about.filter(|about| **about != name) {
+        Some(about) if name_room >= 3 * NAME => {
+            let first = 2 * NAME - guides.min(NAME);
+            left.push(column(&name, first), name_style);
+            left.push("  ", dim);
+            left.push(column(about, name_room - first - 2), dim);
+        }
+        _ => left.push(column(&name, name_room), name_style),
+    }
     if agent {
         let shown = session
             .and_then(|s| s.agent.as_ref())

@@ -385,8 +385,8 @@ fn capped(lines: Vec<Line>, look: &Look, ink: Ink<'_>, out: &mut Vec<Line>) {
 fn note_body(kind: &Untrusted, text: &Untrusted, look: &Look, ink: Ink<'_>) -> Vec<Line> {
     let dim = ink.style(Paint::Dim);
     match kind.raw() {
-        // A post of the engine or of an extension: its words count.
-        "custom_message" => ink.text(text, look),
+        // A post of the engine (N-16) or of an extension: its words count.
+        "report" | "custom_message" => ink.text(text, look),
         "compaction" | "branch_summary" => {
             let name = if kind.raw() == "compaction" {
                 words::COMPACTION
@@ -445,8 +445,11 @@ pub fn head(message: &Message, with: &Head<'_>) -> Option<Line> {
     let left = Line::of(time, dim).with(" ", dim);
     let said = match &message.content {
         Content::Said(said) => said,
-        Content::Note { kind, .. } if kind.raw() == "custom_message" => {
-            let line = left.with(words::ENGINE, style(Paint::Badge));
+        Content::Note { kind, .. } if matches!(kind.raw(), "report" | "custom_message") => {
+            let mut line = left.with(words::ENGINE, style(Paint::Peer));
+            if kind.raw() == "report" {
+                line.push("  report", style(Paint::Badge));
+            }
             return Some(line.cut(with.columns));
         }
         Content::Note { .. } | Content::Damage { .. } => return None,

@@ -11,7 +11,7 @@ use super::glyph;
 use super::line::Line;
 use super::markdown;
 use super::message::{self, Head, Look, Outcome};
-use super::pen::Titles;
+use super::pen::{self, Titles};
 use super::theme::{Role as Paint, Theme};
 use super::when;
 use crate::app::action::Action;
@@ -74,6 +74,13 @@ pub fn draw(canvas: &mut Canvas<'_>, cache: &mut Cache, area: Rect) {
             place.height,
         );
         canvas.line(text, &drawn.line);
+        if let Some(search) = &t.search
+            && drawn
+                .position
+                .is_some_and(|at| search.hits.binary_search(&at).is_ok())
+        {
+            mark(canvas, text, &drawn.line, &search.text);
+        }
         if let Some(position) = drawn.position {
             canvas.spot(place, Spot::Message(position));
             if drawn.marked && t.cursor == Some(position) {
@@ -236,6 +243,36 @@ fn empty(canvas: &mut Canvas<'_>, area: Rect) {
         }
     }
     canvas.say(area, lines);
+}
+
+/// Marks what was searched for in a line that is drawn.
+fn mark(canvas: &mut Canvas<'_>, area: Rect, line: &Line, wanted: &Untrusted) {
+    let wanted = wanted.clean().as_str().to_lowercase();
+    if wanted.is_empty() {
+        return;
+    }
+    let style = canvas.style(Paint::Match);
+    let whole: String = line.0.iter().map(|piece| piece.text.as_str()).collect();
+    // Lower case may be longer or shorter: places are counted in symbols, each with its column.
+    let mut folded = String::new();
+    let mut places = Vec::new();
+    let mut column = 0;
+    for (symbol, width) in crate::text::graphemes(&whole) {
+        let lower = symbol.to_lowercase();
+        places.extend(std::iter::repeat_n((column, width), lower.len()));
+        folded.push_str(&lower);
+        column += width;
+    }
+    for (at, found) in folded.match_indices(&wanted) {
+        let (Some((from, _)), Some((last, width))) =
+            (places.get(at), places.get(at + found.len() - 1))
+        else {
+            continue;
+        };
+        let x = area.x.saturating_add(cells(*from));
+        let place = Rect::new(x, area.y, cells(last + width - from), 1).intersection(area);
+        pen::tint(canvas.buffer, place, style);
+    }
 }
 
 /// `↓ 2 new` or `following` on the lower border.
