@@ -410,7 +410,6 @@ fn scenes() -> Vec<(&'static str, App)> {
             changed_at: NOW - 3000,
         },
         queued_behind: Some(2),
-        run_id: None,
         wait_until: Some(NOW + 20_000),
     }];
     live.transcript.streams = vec![stream()];
