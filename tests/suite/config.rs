@@ -639,3 +639,25 @@ fn a_file_that_cannot_be_read_is_named() {
     assert_eq!(settings.ui.theme.as_deref(), Some("dusk"));
     assert_eq!(settings.source, Some(file));
 }
+
+proptest::proptest! {
+    /// Whatever is typed: settings, or one line that begins with the file and a line that is there.
+    #[test]
+    fn a_broken_file_is_an_error_and_never_a_panic(
+        at in 0_usize..2000,
+        cut in 0_usize..30,
+        put in "[\\[\\]{}:,'\"/*\\\\a0.\n é-]{0,6}",
+    ) {
+        let example: Vec<char> = include_str!("../../assets/config.example.json5").chars().collect();
+        let at = at.min(example.len());
+        let end = (at + cut).min(example.len());
+        let text: String = example[..at].iter().copied().chain(put.chars()).chain(example[end..].iter().copied()).collect();
+        if let Err(error) = parse(&text, Path::new("c.json5")) {
+            let message = error.to_string();
+            let line = message.strip_prefix("c.json5:").and_then(|rest| rest.split_once(": ")).map(|(line, _)| line.to_owned());
+            let line: usize = line.unwrap().parse().unwrap();
+            proptest::prop_assert!((1..=text.split('\n').count()).contains(&line), "{}", message);
+            proptest::prop_assert!(message.contains("; allowed: ") && !message.contains('\n'), "{}", message);
+        }
+    }
+}

@@ -253,3 +253,14 @@ async fn a_long_answer_is_told_in_a_bounded_number_of_parts() {
     let texts = told.texts.into_inner().unwrap();
     assert!((300..=400).contains(&texts.len()), "{}", texts.len());
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_message_makes_it_panic(message in "(\\[\\[|\\]\\]|[a-z:]|tool:x |slow:|big:|é|\\{|\\}|[0-9.]|\n){0,40}") {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        for kind in [StepKind::Message, StepKind::Reply] {
+            let answer = runtime.block_on(ask(&Directives, &step(kind, &message)));
+            proptest::prop_assert!(answer.is_ok() || message.contains("[[fail"));
+        }
+    }
+}
