@@ -89,7 +89,7 @@ impl Database {
         private_file(OpenOptions::new().append(true))
             .create(true)
             .open(file)
-            .and_then(|opened| make_private(&opened))
+            .and_then(|_| make_private(file))
             .map_err(|error| io_error("cannot open database", file, error))?;
         let mut connection = self.connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         self.use_log(&connection)
@@ -290,17 +290,21 @@ pub fn private_file(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Takes the rights of group and others from a file that was there.
-fn make_private(file: &File) -> io::Result<()> {
+/// Takes the rights of group and others from a file or directory that was there.
+///
+/// # Errors
+/// As the system says.
+pub fn make_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        let mode = fs::metadata(path)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))?;
         }
     }
     #[cfg(not(unix))]
-    let _ = file;
+    let _ = path;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! What can be done inside a transaction.
 
-use super::record::{self, Facts};
+use super::record::{self, Columns};
 use crate::model::key::{AgentId, SessionKey};
 use crate::model::run::{Run, RunState, SubagentRecord};
 use crate::model::session::Entry;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct Tx<'a> {
     connection: &'a Connection,
     file: &'a Path,
-    facts: &'a Facts,
+    main_key: &'a str,
 }
 
 const fn state_word(state: RunState) -> &'static str {
@@ -27,11 +27,11 @@ const fn state_word(state: RunState) -> &'static str {
 }
 
 impl<'a> Tx<'a> {
-    pub(super) fn new(connection: &'a Connection, file: &'a Path, facts: &'a Facts) -> Self {
+    pub(super) fn new(connection: &'a Connection, file: &'a Path, main_key: &'a str) -> Self {
         Self {
             connection,
             file,
-            facts,
+            main_key,
         }
     }
 
@@ -89,33 +89,25 @@ impl<'a> Tx<'a> {
         )
     }
 
-    /// Makes or replaces a session. `updatedAt` never goes backwards (D-10). Members that this program does not
-    /// understand stay (D-3).
+    /// Makes or replaces a session. `updatedAt` never goes backwards (D-10).
     ///
     /// # Errors
     /// A label in use by another session of the same agent is [`StoreError::Refused`] (R-7).
     pub fn put_entry(&mut self, entry: &Entry) -> Result<(), StoreError> {
-        let mut entry = entry.clone();
-        let key = entry.key.clone();
+        let key = &entry.key;
         let before = self.one(
-            "SELECT updated_at, entry FROM sessions WHERE key = ?1",
+            "SELECT updated_at FROM sessions WHERE key = ?1",
             [key.as_str()],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
+            |row| row.get::<_, i64>(0),
         )?;
-        let aside = match before {
-            Some((updated_at, json)) => {
-                entry.updated_at = entry.updated_at.max(updated_at);
-                record::read_entry(key.as_str(), &json).1
-            }
-            None => serde_json::Map::new(),
-        };
-        let agent = entry.agent();
-        let label = record::label(&entry);
-        if let Some(label) = label {
-            self.refuse_label_in_use(label, &agent, &key)?;
+        let mut entry = entry.clone();
+        entry.updated_at = before.map_or(entry.updated_at, |at| at.max(entry.updated_at));
+        let columns = Columns::of(&entry, self.main_key);
+        if let Some(label) = &columns.label {
+            self.refuse_label_in_use(label, &columns.agent, key)?;
         }
-        let kind = self.facts.kind(&entry);
-        let json = record::write_entry(&entry, aside).map_err(|error| StoreError::Record {
+        // By way of a value: a member that is set now must not stand beside one of its name that was not understood.
+        let json = serde_json::to_value(&entry).map_err(|error| StoreError::Record {
             what: format!("session {}", key.clean()),
             reason: error.to_string(),
         })?;
@@ -128,17 +120,17 @@ impl<'a> Tx<'a> {
                 session_id = ?9, listed = ?10, words = ?11, entry = ?12",
             params![
                 key.as_str(),
-                agent.as_str(),
-                kind.as_str(),
-                record::channel(&entry, kind),
+                columns.agent.as_str(),
+                columns.kind.as_str(),
+                columns.channel,
                 entry.updated_at,
                 entry.archived_at,
                 entry.spawned_by.as_ref().map(SessionKey::as_str),
-                label,
+                columns.label,
                 entry.session_id,
-                self.facts.is_listed(&key),
-                record::words(&entry),
-                json,
+                columns.listed,
+                columns.words,
+                json.to_string(),
             ],
         )?;
         Ok(())
@@ -341,35 +333,29 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Makes the columns anew when what they depend on has changed.
-    pub(super) fn refresh_columns(&mut self) -> Result<(), StoreError> {
-        const STAMP: &str = "store.facts";
-        let stamp = self.facts.stamp();
-        if self.meta(STAMP)?.as_deref() == Some(&stamp) {
+    /// Makes the kinds anew when they were made for another `session.mainKey`, and the channels that follow from them.
+    pub(super) fn refresh_kinds(&mut self) -> Result<(), StoreError> {
+        const MADE_FOR: &str = "store.main_key";
+        if self.meta(MADE_FOR)?.as_deref() == Some(self.main_key) {
             return Ok(());
         }
-        let columns = self.all(
-            "SELECT id, kind, channel, listed, key, entry FROM sessions",
+        let changed = self.all(
+            "SELECT key, entry, id, kind, channel FROM sessions",
             [],
             |row| {
-                let before: (String, String, bool) = (row.get(1)?, row.get(2)?, row.get(3)?);
-                let entry = read_entry_at(row, 4)?;
-                let kind = self.facts.kind(&entry);
-                let after = (
-                    kind.as_str().to_owned(),
-                    record::channel(&entry, kind),
-                    self.facts.is_listed(&entry.key),
-                );
-                Ok((before != after).then_some((row.get::<_, i64>(0)?, after)))
+                let columns = Columns::of(&read_entry(row)?, self.main_key);
+                let same = columns.kind.as_str() == row.get_ref(3)?.as_str()?
+                    && columns.channel == row.get_ref(4)?.as_str()?;
+                Ok((!same).then_some((row.get::<_, i64>(2)?, columns)))
             },
         )?;
-        for (id, (kind, channel, listed)) in columns.into_iter().flatten() {
+        for (id, columns) in changed.into_iter().flatten() {
             self.change(
-                "UPDATE sessions SET kind = ?2, channel = ?3, listed = ?4 WHERE id = ?1",
-                params![id, kind, channel, listed],
+                "UPDATE sessions SET kind = ?2, channel = ?3 WHERE id = ?1",
+                params![id, columns.kind.as_str(), columns.channel],
             )?;
         }
-        self.set_meta(STAMP, Some(&stamp))
+        self.set_meta(MADE_FOR, Some(self.main_key))
     }
 }
 
@@ -379,11 +365,8 @@ fn text(row: &Row<'_>) -> rusqlite::Result<String> {
 
 /// Of a row that begins with key and JSON.
 pub(super) fn read_entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
-    read_entry_at(row, 0)
-}
-
-fn read_entry_at(row: &Row<'_>, at: usize) -> rusqlite::Result<Entry> {
-    let key = row.get_ref(at)?.as_str()?;
-    let json = row.get_ref(at + 1)?.as_str()?;
-    Ok(record::read_entry(key, json).0)
+    Ok(record::read_entry(
+        row.get_ref(0)?.as_str()?,
+        row.get_ref(1)?.as_str()?,
+    ))
 }

@@ -3,6 +3,7 @@ use crosstalk::model::run::{Run, RunState, SubagentRecord};
 use crosstalk::model::session::Entry;
 use crosstalk::store::state::StateStore;
 use crosstalk::store::{Sessions, Span, StoreError, transcript};
+use crosstalk::text::Untrusted;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -125,7 +126,7 @@ async fn ac_136_members_of_a_later_program_survive() {
         (found.status, found.other["novel"].clone()),
         (None, json!({"a": 1}))
     );
-    assert_eq!(found.channel.as_ref().map(|c| c.raw()), Some("irc"));
+    assert_eq!(found.channel.as_ref().map(Untrusted::raw), Some("irc"));
     found.spawn_depth = Some(3);
     put(&store, vec![found]).await;
     let stored: String = database
