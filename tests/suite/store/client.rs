@@ -32,7 +32,7 @@ fn drafts_are_kept_by_source_and_session() {
     let draft =
         |source: &str, key: &str| store.draft(source, key).unwrap().map(Untrusted::into_raw);
     let set = |source: &str, key: &str, text: &str, at| {
-        store.set_draft(source, key, &text.into(), at).unwrap()
+        store.set_draft(source, key, &text.into(), at).unwrap();
     };
     assert_eq!(draft("one", "a"), None);
     set("one", "a", "first\nline", 1);
