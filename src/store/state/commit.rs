@@ -3,6 +3,7 @@
 //! There is no thread for it: whoever adds a change when nobody is at work starts a blocking task that works until
 //! nothing waits. A change that was added is carried out whether or not its caller still waits.
 
+use super::record::Facts;
 use super::tx::Tx;
 use crate::store::StoreError;
 use crate::store::database::sql_error;
@@ -56,7 +57,7 @@ where
 /// The writing side of a store.
 pub struct Writer {
     file: PathBuf,
-    main_key: Arc<str>,
+    facts: Arc<Facts>,
     connection: Mutex<Connection>,
     queue: Mutex<Queue>,
     commits: AtomicU64,
@@ -75,10 +76,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Writer {
-    pub fn new(file: PathBuf, main_key: Arc<str>, connection: Connection) -> Self {
+    pub fn new(file: PathBuf, facts: Arc<Facts>, connection: Connection) -> Self {
         Self {
             file,
-            main_key,
+            facts,
             connection: Mutex::new(connection),
             queue: Mutex::default(),
             commits: AtomicU64::new(0),
@@ -169,7 +170,7 @@ impl Writer {
     /// One change in its savepoint; an error is one of the whole transaction.
     fn run(&self, connection: &Connection, job: &mut dyn Job) -> rusqlite::Result<()> {
         connection.execute_batch("SAVEPOINT change")?;
-        let keep = job.run(&mut Tx::new(connection, &self.file, &self.main_key));
+        let keep = job.run(&mut Tx::new(connection, &self.file, &self.facts));
         if connection.is_autocommit() {
             // A full disk or a failing one makes SQLite undo the whole transaction, whatever the change said.
             return Err(rusqlite::Error::SqliteFailure(

@@ -17,6 +17,7 @@ use super::{Filter, Page, Query, Sessions, Span, StoreError, TranscriptPage, tra
 use crate::model::key::{AgentId, SessionKey, is_safe_session_id};
 use crate::model::session::Entry;
 use commit::Writer;
+use record::Facts;
 use rusqlite::Connection;
 use schema::STATE;
 use std::fs;
@@ -38,7 +39,7 @@ pub struct StateStore {
 struct Shared {
     dir: PathBuf,
     file: PathBuf,
-    main_key: Arc<str>,
+    facts: Arc<Facts>,
     readers: Mutex<Vec<Connection>>,
     writer: Arc<Writer>,
 }
@@ -51,6 +52,15 @@ impl StateStore {
     /// # Errors
     /// [`StoreError::Foreign`], [`StoreError::Newer`], [`StoreError::Damaged`], [`StoreError::Io`].
     pub fn open(dir: &Path, main_key: &str) -> Result<Self, StoreError> {
+        Self::open_scoped(dir, main_key, false)
+    }
+
+    /// As [`StateStore::open`]; with `scope_global` (`session.scope` is `global`) the session `global` is listed
+    /// (K-11), else it is not (K-12).
+    ///
+    /// # Errors
+    /// As [`StateStore::open`].
+    pub fn open_scoped(dir: &Path, main_key: &str, scope_global: bool) -> Result<Self, StoreError> {
         let dir = &std::path::absolute(dir)
             .map_err(|error| io_error("cannot find state directory", dir, error))?;
         let file = dir.join(DATABASE);
@@ -61,19 +71,22 @@ impl StateStore {
                 .and_then(|()| database::make_private(dir))
                 .map_err(|error| io_error("cannot make state directory", dir, error))?;
         }
-        let main_key: Arc<str> = main_key.trim().to_lowercase().into();
+        let facts = Arc::new(Facts {
+            main_key: main_key.trim().to_lowercase(),
+            scope_global,
+        });
         let mut connection = STATE.open(&file)?;
         let change = connection
             .transaction()
             .map_err(|error| sql_error(&file, error))?;
-        Tx::new(&change, &file, &main_key).refresh_kinds()?;
+        Tx::new(&change, &file, &facts).refresh_columns()?;
         change.commit().map_err(|error| sql_error(&file, error))?;
-        let writer = Writer::new(file.clone(), Arc::clone(&main_key), connection);
+        let writer = Writer::new(file.clone(), Arc::clone(&facts), connection);
         Ok(Self {
             shared: Arc::new(Shared {
                 dir: dir.clone(),
                 file,
-                main_key,
+                facts,
                 readers: Mutex::default(),
                 writer: Arc::new(writer),
             }),
@@ -140,8 +153,7 @@ impl StateStore {
         let store = self.clone();
         let task = tokio::task::spawn_blocking(move || {
             let shared = &store.shared;
-            shared
-                .reading(|connection| reading(&Tx::new(connection, &shared.file, &shared.main_key)))
+            shared.reading(|connection| reading(&Tx::new(connection, &shared.file, &shared.facts)))
         });
         match task.await {
             Ok(outcome) => outcome,

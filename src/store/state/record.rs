@@ -20,6 +20,15 @@ pub fn read_entry(key: &str, json: &str) -> Entry {
     }
 }
 
+/// What columns depend on besides the entry.
+#[derive(Debug)]
+pub struct Facts {
+    /// `session.mainKey`.
+    pub main_key: String,
+    /// `session.scope` is `global` (K-11).
+    pub scope_global: bool,
+}
+
 /// What finding and ordering need.
 #[derive(Debug, PartialEq)]
 pub struct Columns {
@@ -28,15 +37,15 @@ pub struct Columns {
     pub channel: String,
     /// Without it when it is blank.
     pub label: Option<String>,
-    /// Reserved keys and cron runs are left out of lists (K-12, K-13).
+    /// Reserved keys and cron runs are left out of lists (K-11 to K-13).
     pub listed: bool,
     /// What a search looks through (L-7), in lower case, a line for each.
     pub words: String,
 }
 
 impl Columns {
-    pub fn of(entry: &Entry, main_key: &str) -> Self {
-        let kind = row::kind(entry, main_key);
+    pub fn of(entry: &Entry, facts: &Facts) -> Self {
+        let kind = row::kind(entry, &facts.main_key);
         let label = entry.label.as_ref().filter(|label| !label.is_blank());
         let texts = [&entry.display_name, &entry.label, &entry.subject];
         let words = texts
@@ -50,7 +59,11 @@ impl Columns {
             kind,
             channel: row::channel(entry, kind),
             label: label.map(|label| label.raw().to_owned()),
-            listed: !entry.key.is_reserved() && !entry.key.is_cron_run(),
+            listed: if entry.key == SessionKey::global() {
+                facts.scope_global
+            } else {
+                !entry.key.is_reserved() && !entry.key.is_cron_run()
+            },
             words: words.collect(),
         }
     }

@@ -1,6 +1,6 @@
 //! What can be done inside a transaction.
 
-use super::record::{self, Columns};
+use super::record::{self, Columns, Facts};
 use crate::model::key::{AgentId, SessionKey};
 use crate::model::run::{Run, RunState, SubagentRecord};
 use crate::model::session::Entry;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct Tx<'a> {
     connection: &'a Connection,
     file: &'a Path,
-    main_key: &'a str,
+    facts: &'a Facts,
 }
 
 const fn state_word(state: RunState) -> &'static str {
@@ -27,11 +27,11 @@ const fn state_word(state: RunState) -> &'static str {
 }
 
 impl<'a> Tx<'a> {
-    pub(super) fn new(connection: &'a Connection, file: &'a Path, main_key: &'a str) -> Self {
+    pub(super) fn new(connection: &'a Connection, file: &'a Path, facts: &'a Facts) -> Self {
         Self {
             connection,
             file,
-            main_key,
+            facts,
         }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Tx<'a> {
         )?;
         let mut entry = entry.clone();
         entry.updated_at = before.map_or(entry.updated_at, |at| at.max(entry.updated_at));
-        let columns = Columns::of(&entry, self.main_key);
+        let columns = Columns::of(&entry, self.facts);
         if let Some(label) = &columns.label {
             self.refuse_label_in_use(label, &columns.agent, key)?;
         }
@@ -333,29 +333,31 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Makes the kinds anew when they were made for another `session.mainKey`, and the channels that follow from them.
-    pub(super) fn refresh_kinds(&mut self) -> Result<(), StoreError> {
-        const MADE_FOR: &str = "store.main_key";
-        if self.meta(MADE_FOR)?.as_deref() == Some(self.main_key) {
+    /// Makes anew what was made for another `session.mainKey` or `session.scope`.
+    pub(super) fn refresh_columns(&mut self) -> Result<(), StoreError> {
+        const MADE_FOR: &str = "store.facts";
+        let facts = serde_json::json!([self.facts.main_key, self.facts.scope_global]).to_string();
+        if self.meta(MADE_FOR)?.as_deref() == Some(&facts) {
             return Ok(());
         }
         let changed = self.all(
-            "SELECT key, entry, id, kind, channel FROM sessions",
+            "SELECT key, entry, id, kind, channel, listed FROM sessions",
             [],
             |row| {
-                let columns = Columns::of(&read_entry(row)?, self.main_key);
+                let columns = Columns::of(&read_entry(row)?, self.facts);
                 let same = columns.kind.as_str() == row.get_ref(3)?.as_str()?
-                    && columns.channel == row.get_ref(4)?.as_str()?;
+                    && columns.channel == row.get_ref(4)?.as_str()?
+                    && columns.listed == row.get::<_, bool>(5)?;
                 Ok((!same).then_some((row.get::<_, i64>(2)?, columns)))
             },
         )?;
         for (id, columns) in changed.into_iter().flatten() {
             self.change(
-                "UPDATE sessions SET kind = ?2, channel = ?3 WHERE id = ?1",
-                params![id, columns.kind.as_str(), columns.channel],
+                "UPDATE sessions SET kind = ?2, channel = ?3, listed = ?4 WHERE id = ?1",
+                params![id, columns.kind.as_str(), columns.channel, columns.listed],
             )?;
         }
-        self.set_meta(MADE_FOR, Some(self.main_key))
+        self.set_meta(MADE_FOR, Some(&facts))
     }
 }
 

@@ -375,6 +375,19 @@ async fn kinds_are_made_anew_when_the_main_key_changes() {
 }
 
 #[tokio::test]
+async fn k_11_the_global_session_is_listed_in_its_scope_only() {
+    let (dir, mut store) = a_house().await;
+    for scope_global in [false, true, false] {
+        drop(store);
+        store = StateStore::open_scoped(&dir.path().join("state"), "main", scope_global).unwrap();
+        let (found, total) = keys(&store, &Query::default());
+        assert_eq!(found.contains(&"global".to_owned()), scope_global);
+        assert!(!found.contains(&"agent:main:global".to_owned()));
+        assert_eq!(total, 5 + usize::from(scope_global));
+    }
+}
+
+#[tokio::test]
 async fn one_bad_record_spoils_no_list() {
     let (dir, store) = a_house().await;
     let database = rusqlite::Connection::open(dir.path().join("state/state.db")).unwrap();
