@@ -36,6 +36,8 @@ pub struct FilesStore {
 struct Held {
     files: BTreeMap<PathBuf, Cached>,
     view: Arc<View>,
+    /// The view is to be made anew, whatever the files say.
+    is_stale: bool,
 }
 
 /// One index file.
@@ -113,7 +115,8 @@ impl FilesStore {
     #[must_use]
     pub fn with_main_key(mut self, main_key: &str) -> Self {
         main_key.clone_into(&mut self.main_key);
-        self.held = Mutex::default();
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        held.is_stale = true;
         self
     }
 
@@ -287,7 +290,7 @@ impl FilesStore {
         let wanted: BTreeSet<&PathBuf> = places.iter().map(|place| &place.index).collect();
         let known = held.files.len();
         held.files.retain(|file, _| wanted.contains(file));
-        let mut changed = held.files.len() != known;
+        let mut changed = held.files.len() != known || std::mem::take(&mut held.is_stale);
         for place in &places {
             changed |= refresh(held.files.entry(place.index.clone()).or_default(), place);
         }

@@ -206,7 +206,13 @@ async fn d_4_tools_that_read_work_for_a_person_and_for_a_session() {
     assert_eq!(history["messages"].as_array().unwrap().len(), 2);
     let agents = tool(&backend, person.clone(), "agents_list", json!({})).await;
     assert_eq!(agents["requester"], "main");
-    assert_eq!(agents["agents"][0]["id"], "main");
+    let ids: Vec<&Value> = agents["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| &agent["id"])
+        .collect();
+    assert_eq!(ids, ["main", "ops", "research"], "{agents}");
     let odd = tool(&backend, person, "no_such_tool", json!({})).await;
     assert_eq!(odd["status"], "error");
 
@@ -220,7 +226,14 @@ async fn d_4_tools_that_read_work_for_a_person_and_for_a_session() {
         .iter()
         .map(|row| &row["key"])
         .collect();
-    assert_eq!(keys[0], "main");
+    // The directory's own configuration lets every agent see all.
+    let expected = [
+        "main",
+        "agent:ops:nowhere",
+        "agent:ops:think",
+        "agent:ops:retry",
+    ];
+    assert_eq!(keys, expected);
     let empty = json!({"sessionKey": "agent:ops:none"});
     let empty = tool(&backend, Caller::default(), "sessions_history", empty).await;
     assert_eq!(
