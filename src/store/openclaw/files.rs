@@ -73,6 +73,8 @@ struct View {
     sessions: Vec<Session>,
     by_key: HashMap<SessionKey, usize>,
     by_id: HashMap<String, Vec<usize>>,
+    /// Children of a session, in the order of the list.
+    by_parent: HashMap<SessionKey, Vec<usize>>,
     agents: Vec<AgentId>,
     warnings: Vec<String>,
 }
@@ -365,7 +367,7 @@ impl Sessions for FilesStore {
             .limit
             .map_or(usize::MAX, |limit| query.offset.saturating_add(limit));
         let mut page = Page::default();
-        for session in &view.sessions {
+        for session in view.candidates(query) {
             let entry = &*session.entry;
             let listed = is_listed(&entry.key)
                 && matcher.fits(entry)
@@ -479,6 +481,9 @@ impl View {
         let mut view = View::default();
         for (at, session) in sessions.iter().enumerate() {
             view.by_key.insert(session.entry.key.clone(), at);
+            if let Some(parent) = &session.entry.spawned_by {
+                view.by_parent.entry(parent.clone()).or_default().push(at);
+            }
             if !session.entry.session_id.is_empty() {
                 let same = view.by_id.entry(session.entry.session_id.clone());
                 same.or_default().push(at);
@@ -486,6 +491,17 @@ impl View {
         }
         view.sessions = sessions;
         view
+    }
+
+    /// Sessions that can answer a query, in the order of the list: children are asked for row by row.
+    fn candidates<'a>(&'a self, query: &Query) -> Box<dyn Iterator<Item = &'a Session> + 'a> {
+        match &query.spawned_by {
+            None => Box::new(self.sessions.iter()),
+            Some(parent) => {
+                let children = self.by_parent.get(parent).into_iter().flatten();
+                Box::new(children.filter_map(|at| self.sessions.get(*at)))
+            }
+        }
     }
 
     fn get(&self, key: &SessionKey, main_key: &str) -> Option<&Session> {
@@ -497,25 +513,28 @@ impl View {
     }
 }
 
-/// K-16: `agent:<id>:main` counts for `agent:<id>:<mainKey>`, and gives way to it.
+/// K-16: `agent:<id>:main` counts for `agent:<id>:<mainKey>`, and gives way to it; children name it likewise.
 fn rename_main(sessions: &mut HashMap<SessionKey, Session>, main_key: &str) {
-    let old: Vec<SessionKey> = sessions
+    let renamed = |key: &SessionKey| {
+        let agent = key.agent().filter(|_| key.rest() == "main")?;
+        Some(SessionKey::of(&agent, main_key))
+    };
+    for session in sessions.values_mut() {
+        if let Some(parent) = session.entry.spawned_by.as_ref().and_then(renamed) {
+            Arc::make_mut(&mut session.entry).spawned_by = Some(parent);
+        }
+    }
+    let old: Vec<(SessionKey, SessionKey)> = sessions
         .keys()
-        .filter(|key| key.rest() == "main")
-        .cloned()
+        .filter_map(|key| Some((key.clone(), renamed(key)?)))
         .collect();
-    for key in old {
-        let Some(agent) = key.agent() else { continue };
-        let Some(mut session) = sessions.remove(&key) else {
-            continue;
-        };
-        let main = SessionKey::of(&agent, main_key);
-        sessions.entry(main.clone()).or_insert_with(|| {
-            let mut entry = (*session.entry).clone();
-            entry.key = main;
-            session.entry = Arc::new(entry);
-            session
-        });
+    for (key, main) in old {
+        if let Some(mut session) = sessions.remove(&key) {
+            sessions.entry(main.clone()).or_insert_with(|| {
+                Arc::make_mut(&mut session.entry).key = main;
+                session
+            });
+        }
     }
 }
 

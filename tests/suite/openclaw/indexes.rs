@@ -218,6 +218,28 @@ fn k_16_main_counts_for_the_main_key() {
 }
 
 #[test]
+fn children_are_found_by_their_parent() {
+    let index = r#"{"agent:main:main":{},"agent:main:a":{"spawnedBy":"agent:Main:main"},
+        "agent:main:b":{"spawnedBy":"agent:main:a"},"agent:main:c":{"spawnedBy":"agent:main:main"}}"#;
+    for main_key in ["main", "work"] {
+        let (_dir, store) = with_index(index);
+        let store = store.with_main_key(main_key);
+        let query = Query {
+            spawned_by: Some(SessionKey::of(&AgentId::main(), main_key)),
+            ..Query::default()
+        };
+        let page = store.list(&query, None).unwrap();
+        let keys: Vec<&str> = page
+            .entries
+            .iter()
+            .map(|entry| entry.key.as_str())
+            .collect();
+        assert_eq!(keys, ["agent:main:a", "agent:main:c"], "{main_key}");
+        assert_eq!(page.total, 2);
+    }
+}
+
+#[test]
 fn d_8_a_newer_format_is_never_empty() {
     let dir = tempfile::tempdir().unwrap();
     let agent = dir.path().join("agents/main/agent");
