@@ -3,5 +3,6 @@
 mod fake;
 mod frames;
 mod owner;
+mod process;
 mod remote;
 mod wire;
