@@ -89,7 +89,7 @@ fn ac_39_texts_are_cut_at_4000() {
             let answer = ask(&told([message]), json!({}));
             match &cut {
                 None => {
-                    assert_eq!(texts(&answer), [text.clone()]);
+                    assert_eq!(texts(&answer), std::slice::from_ref(&text));
                     assert_eq!(flags(&answer), "");
                 }
                 Some(cut) => {
