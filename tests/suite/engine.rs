@@ -897,7 +897,7 @@ async fn ac_84_ac_85_the_send_command() {
         let entry = Sessions::entry(house.engine.store(), &session()).unwrap();
         entry
             .and_then(|entry| entry.send_policy)
-            .map(|policy| policy.as_str())
+            .map(crosstalk::model::session::SendPolicy::as_str)
     };
     let say = |owner: bool, text: &'static str| {
         let engine = house.engine.clone();
@@ -983,7 +983,7 @@ async fn am_5_a_chain_has_a_limit_and_a_loop_is_told() {
         .find_map(|event| match event.what {
             What::Loop { path, .. } => Some(
                 path.into_iter()
-                    .map(|key| key.into_raw())
+                    .map(crosstalk::text::Untrusted::into_raw)
                     .collect::<Vec<_>>(),
             ),
             _ => None,

@@ -953,7 +953,7 @@ fn ascii_leaves_no_symbol_of_ours() {
         let left: Vec<&str> = buffer
             .content
             .iter()
-            .map(|cell| cell.symbol())
+            .map(ratatui::buffer::Cell::symbol)
             .filter(|symbol| !symbol.is_ascii())
             .collect();
         assert!(left.is_empty(), "{name}: {left:?}");
