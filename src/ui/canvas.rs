@@ -53,7 +53,7 @@ impl Canvas<'_> {
 
     /// A frame of the spinner: moves with the time of the last event.
     pub fn spinner(&self) -> &'static str {
-        super::glyph::spinner(u64::try_from(self.app.now_ms / 100).unwrap_or(0))
+        super::glyph::spinner(self.app.spin())
     }
 
     /// The key of an action that works here, with what it does: `c compose`.

@@ -12,7 +12,7 @@ use crate::app::compose::{Sender, Sent};
 use crate::app::geometry::Spot;
 use crate::clean_format;
 use crate::model::event::SendState;
-use crate::text::{self, Clean};
+use crate::text;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -142,7 +142,7 @@ fn completions(canvas: &Canvas<'_>) -> Vec<Line> {
         .collect()
 }
 
-/// Why a send failed, else what became of the last one.
+/// Why a send failed, else what became of the last one; what to know before a word is typed.
 fn below(canvas: &Canvas<'_>) -> Vec<Line> {
     let compose = &canvas.app.compose;
     if let Some(failure) = &compose.failure {
@@ -153,64 +153,42 @@ fn below(canvas: &Canvas<'_>) -> Vec<Line> {
         .target
         .as_ref()
         .and_then(|target| compose.sends_to(target).next());
-    last.map(|sent| vec![state_line(canvas, sent)])
-        .unwrap_or_default()
+    let mut lines = Vec::new();
+    // A send of one's own that is under way says by itself that the session is busy.
+    if last.is_none_or(Sent::is_settled)
+        && let Some(hint) = canvas.app.compose_hint()
+    {
+        let text = clean_format!("{} {}", glyph::WARN, hint);
+        lines.push(word(text, canvas.style(Role::Waiting)));
+    }
+    lines.extend(last.map(|sent| state_line(canvas, sent)));
+    lines
 }
 
 fn state_line(canvas: &Canvas<'_>, sent: &Sent) -> Line {
     let now = canvas.app.now_ms;
     let entry = &sent.entry;
-    let waiting = sent
-        .wait_until
-        .filter(|until| *until > now)
-        .map(|until| clean_format!(" · waiting {} s more", (until - now).max(0) / 1000));
-    let reason = || {
-        entry
-            .error
-            .as_ref()
-            .map_or_else(Clean::empty, |error| clean_format!(": {}", error.clean()))
+    let (mark, role) = match entry.state {
+        SendState::Outbox | SendState::Queued | SendState::WaitOver => (glyph::MORE, Role::Waiting),
+        SendState::Running => (canvas.spinner(), Role::Running),
+        SendState::Replied | SendState::NoReply => (glyph::OK, Role::Ok),
+        SendState::Failed | SendState::Refused => (glyph::FAILED, Role::Error),
+        SendState::Unknown => ("?", Role::Waiting),
+        SendState::Discarded => (glyph::STOPPED, Role::Dim),
     };
-    let (mark, mut what, role) = match entry.state {
-        SendState::Outbox => (glyph::MORE, Clean::fixed("in the outbox"), Role::Waiting),
-        SendState::Queued => {
-            let text = match sent.queued_behind {
-                Some(n) if n > 0 => clean_format!("queued behind {}", n),
-                _ => Clean::fixed("accepted"),
-            };
-            (glyph::MORE, text, Role::Waiting)
-        }
-        SendState::Running => (canvas.spinner(), Clean::fixed("running"), Role::Running),
-        SendState::Replied => (glyph::OK, Clean::fixed("replied"), Role::Ok),
-        SendState::NoReply => (glyph::OK, Clean::fixed("done, no reply"), Role::Ok),
-        SendState::WaitOver => (
-            glyph::MORE,
-            Clean::fixed("wait over, the run goes on"),
-            Role::Waiting,
-        ),
-        SendState::Failed => (
-            glyph::FAILED,
-            clean_format!("failed{}", reason()),
-            Role::Error,
-        ),
-        SendState::Refused => (
-            glyph::FAILED,
-            clean_format!("refused{}", reason()),
-            Role::Error,
-        ),
-        SendState::Unknown => (
-            "?",
-            clean_format!("not known whether it arrived{}", reason()),
-            Role::Waiting,
-        ),
-        SendState::Discarded => (glyph::STOPPED, Clean::fixed("discarded"), Role::Dim),
-    };
-    if matches!(entry.state, SendState::Queued | SendState::Running)
-        && let Some(waiting) = waiting
-    {
-        what.push(&waiting);
+    let dim = canvas.style(Role::Dim);
+    let mut line = Line::of(
+        clean_format!("{} {}", mark, sent.state_shown()),
+        canvas.style(role),
+    );
+    if let Some(until) = sent.wait_until.filter(|until| *until > now) {
+        line.push(
+            clean_format!(" · waiting {} s more", (until - now) / 1000),
+            dim,
+        );
     }
-    Line::of(clean_format!("{} {}", mark, what), canvas.style(role)).with(
-        clean_format!("  {}", when::age(now, entry.changed_at)),
-        canvas.style(Role::Dim),
+    line.with(
+        clean_format!("  {}", when::time(entry.sent_at, canvas.zone)),
+        dim,
     )
 }

@@ -49,9 +49,8 @@ pub const TIMES: &str = "×";
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// A frame of the spinner; moves with a counter that the state keeps.
-pub fn spinner(tick: u64) -> &'static str {
-    let at = tick % SPINNER.len() as u64;
-    SPINNER[usize::try_from(at).unwrap_or(0)]
+pub fn spinner(step: usize) -> &'static str {
+    SPINNER[step % SPINNER.len()]
 }
 
 /// What stands for a symbol in ASCII; `None` leaves it.

@@ -8,9 +8,9 @@ use super::glyph;
 use super::line::{Line, column, spaces};
 use super::pen::{self, Titles};
 use super::theme::Role;
-use super::when;
 use crate::app::Focus;
 use crate::app::action::Action;
+use crate::app::ages;
 use crate::app::geometry::Spot;
 use crate::app::sessions::{Line as Row, Session, State, minutes_shown};
 use crate::clean_format;
@@ -320,7 +320,7 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, line: &Row, selected: bool, focused:
     }
     let age = session
         .and_then(|s| s.updated_at)
-        .map_or_else(Clean::empty, |at| when::age(canvas.app.now_ms, at));
+        .map_or_else(Clean::empty, |at| ages::shown(canvas.app.now_ms, at));
     let free = AGE.saturating_sub(text::width(age.as_str()));
     left.push(spaces(free + 1), dim);
     left.push(age, dim);

@@ -35,7 +35,7 @@ pub fn svg(buffer: &Buffer, theme: &Theme, title: &str) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" font-family="'JetBrains Mono','DejaVu Sans Mono',Menlo,Consolas,monospace" font-size="14" fill="{ink}" xml:space="preserve">"#,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" font-family="'DejaVu Sans Mono',Menlo,Consolas,monospace" font-size="14" fill="{ink}">"#,
         w = number(width),
         h = number(height),
     );
@@ -142,16 +142,46 @@ fn flush(out: &mut String, run: &(u16, u16, Look, String), left: u16, row: u16) 
             hex(paper)
         );
     }
-    let lines = Modifier::UNDERLINED | Modifier::CROSSED_OUT;
-    let blank = text.chars().all(|c| c == ' ');
-    if blank && !look.modifier.intersects(lines) {
+    if look
+        .modifier
+        .intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT)
+    {
+        // A line goes on under blanks; readers of SVG may fold those, so they are hard ones here.
+        letters(out, look, x0, y0, width, &text.replace(' ', "\u{a0}"));
         return;
     }
+    // Words apart stand on their own: nothing depends on how a reader treats blanks.
+    let mut from = 0;
+    for words in text.split("  ") {
+        let start = from;
+        from += words.len() + 2;
+        let trimmed = words.trim_start();
+        let start = start + (words.len() - trimmed.len());
+        let trimmed = trimmed.trim_end();
+        if trimmed.is_empty() {
+            continue;
+        }
+        // Runs of more than one symbol are ASCII, a byte a column; one symbol alone takes the run's width.
+        let (at, long) = if trimmed.is_ascii() {
+            (cells(start), cells(trimmed.len()))
+        } else {
+            (0, width)
+        };
+        letters(out, look, x0 + at, y0, long, trimmed);
+    }
+}
+
+/// Columns in hundredths.
+fn cells(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(0) * CELL_W
+}
+
+fn letters(out: &mut String, look: &Look, x: u32, y: u32, width: u32, text: &str) {
     let _ = write!(
         out,
         r#"<text x="{}" y="{}" textLength="{}" lengthAdjust="spacingAndGlyphs" fill="{}""#,
-        number(x0),
-        number(y0 + 1350),
+        number(x),
+        number(y + 1350),
         number(width),
         hex(look.ink)
     );

@@ -124,13 +124,15 @@ fn titles(canvas: &Canvas<'_>, session: Option<&Session>, focused: bool, columns
             parts.push((2, word(model.clone(), dim)));
         }
         parts.push((4, word(tokens(s), dim)));
-        match s.send_policy {
-            Some(SendPolicy::Deny) => {
-                parts.push((1, word("sends off", canvas.style(Paint::Waiting))));
-            }
-            Some(SendPolicy::Allow) => parts.push((5, word("sends on", dim))),
-            None => {}
+    }
+    // What holds, by rule or by override; until that is known, the override alone.
+    let policy = t.policy.as_ref().map(|(policy, _)| *policy);
+    match policy.or_else(|| session.and_then(|s| s.send_policy)) {
+        Some(SendPolicy::Deny) => {
+            parts.push((1, word("sends off", canvas.style(Paint::Waiting))));
         }
+        Some(SendPolicy::Allow) => parts.push((5, word("sends on", dim))),
+        None => {}
     }
     for (on, what) in [(t.raw, "raw"), (t.show_secrets, "secrets shown")] {
         if on {

@@ -1,25 +1,10 @@
 //! Moments and spans as people read them.
 //!
-//! The steps are coarse on purpose (now, 14s, 3m, 1h): nothing has to be drawn again for a second that does not show.
-//! Absent on purpose: the clock itself.
+//! Absent on purpose: the clock itself, and ages ([`crate::app::ages`], which also knows when they change).
 
 use crate::clean_format;
 use crate::text::{Clean, clean_str};
 use jiff::tz::TimeZone;
-
-/// How long ago, at most three columns where it is less than a hundred years.
-pub fn age(now: i64, then: i64) -> Clean {
-    let seconds = now.saturating_sub(then) / 1000;
-    match seconds {
-        i64::MIN..=4 => "now".into(),
-        5..=59 => clean_format!("{}s", seconds),
-        60..=3_599 => clean_format!("{}m", seconds / 60),
-        3_600..=86_399 => clean_format!("{}h", seconds / 3_600),
-        86_400..=8_639_999 => clean_format!("{}d", seconds / 86_400),
-        8_640_000..=31_535_999 => clean_format!("{}w", seconds / 604_800),
-        _ => clean_format!("{}y", seconds / 31_536_000),
-    }
-}
 
 /// A span: `340 ms`, `4.1 s`, `2 min 5 s`, `3 h 12 min`.
 pub fn span(ms: i64) -> Clean {

@@ -983,3 +983,58 @@ fn a_picture_shows_the_cells() {
     assert_eq!(picture.matches("<svg").count(), 1);
     assert!(picture.len() < 3_000, "{}", picture.len());
 }
+
+#[test]
+fn screens() {
+    let pictured = [
+        "browse", "tools", "compose", "reading", "nothing", "spawn", "help", "details", "menu",
+        "palette", "rename",
+    ];
+    for (width, height) in [(120, 36), (80, 24), (44, 14)] {
+        for (name, app) in scenes() {
+            if pictured.contains(&name) {
+                insta::assert_snapshot!(format!("{name}-{width}"), shown(&app, width, height));
+            }
+        }
+    }
+}
+
+#[test]
+fn typed_text_keeps_every_character_and_its_cursor() {
+    let mut app = app();
+    app.focus = Focus::Compose;
+    let cursor = |app: &App| {
+        let mut buffer = buffer(44, 20);
+        let (_, cursor) = paint(app, &mut cache(), &mut buffer);
+        (cursor.unwrap(), text(&buffer))
+    };
+    let mut check = |typed: &str, rows: &[&str], column: u16| {
+        app.compose.draft = Draft::new(&typed.into());
+        let (at, screen) = cursor(&app);
+        let lines: Vec<&str> = screen.lines().collect();
+        let top = lines
+            .iter()
+            .position(|line| line.starts_with("╭ Send"))
+            .unwrap()
+            + 1;
+        for (offset, row) in rows.iter().enumerate() {
+            assert_eq!(
+                lines[top + offset],
+                format!("│ {row:<40} │"),
+                "{typed:?}\n{screen}"
+            );
+        }
+        let last = u16::try_from(top + rows.len() - 1).unwrap();
+        assert_eq!((at.x, at.y), (2 + column, last), "{typed:?}\n{screen}");
+    };
+    check("", &[""], 0);
+    check("hi ", &["hi"], 3);
+    check("one\ntwo", &["one", "two"], 3);
+    check(
+        "the word that does not fit goes to the next row",
+        &["the word that does not fit goes to the", "next row"],
+        8,
+    );
+    check(&"x".repeat(45), &[&"x".repeat(40), "xxxxx"], 5);
+    check(&"x".repeat(40), &[&"x".repeat(40), ""], 0);
+}
