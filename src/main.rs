@@ -1,8 +1,13 @@
 //! Parses the command line, installs what every part needs, dispatches, and ends with the right code.
 
-use crosstalk::cli::{self, Next};
+use crosstalk::clean_format;
+use crosstalk::cli::{self, Browse, Next};
 use crosstalk::error::Exit;
+use crosstalk::store::client::ClientStore;
+use crosstalk::text::clean_str;
+use crosstalk::tui::{self, TuiOptions};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long work that nobody waits for may keep the process.
@@ -32,12 +37,44 @@ fn main() -> ExitCode {
     let exit = match runtime.block_on(cli::run(parsed)) {
         Next::End(exit) => exit,
         Next::Browse(browse) => {
+            let code = runtime.block_on(browser(&browse));
             browse.end();
-            Exit::Done
+            runtime.shutdown_timeout(LEAVING);
+            return ExitCode::from(code);
         }
     };
     runtime.shutdown_timeout(LEAVING);
     code(exit)
+}
+
+/// Runs the browser on this thread; gives the code to end with.
+async fn browser(browse: &Browse) -> u8 {
+    let mut remarks = Vec::new();
+    let client = ClientStore::open(&browse.client)
+        .map_err(|error| {
+            remarks.push(clean_format!(
+                "nothing is kept: {}",
+                clean_str(&error.to_string())
+            ))
+        })
+        .ok();
+    let options = TuiOptions {
+        source: browse.source.clone(),
+        source_id: browse.source_id.clone(),
+        settings: browse.settings.clone(),
+        config_dir: browse.config_dir.clone(),
+        observe: browse.observe,
+        ascii: browse.ascii,
+        no_color: browse.no_color,
+        remarks,
+    };
+    match tui::run(Arc::clone(&browse.backend), client, options).await {
+        Ok(left) => left.code(),
+        Err(error) => {
+            let message = error.to_string();
+            cli::end(Err(cli::Stop::Because(error.exit(), message.into()))) as u8
+        }
+    }
 }
 
 fn code(exit: Exit) -> ExitCode {

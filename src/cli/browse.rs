@@ -25,6 +25,8 @@ pub struct Browse {
     pub source_id: String,
     /// What the screen keeps (`client.db`).
     pub client: PathBuf,
+    /// Where the person's own keys and themes are, beside the configuration.
+    pub config_dir: Option<PathBuf>,
     /// Settings of the front door: colours, masking.
     pub settings: Settings,
     pub observe: bool,
@@ -95,6 +97,7 @@ pub async fn prepare(global: &Global, throw_away: bool) -> Result<Browse, Stop> 
         source: Clean::fixed(name),
         source_id,
         client,
+        config_dir: places.config().parent().map(PathBuf::from),
         settings: settings(&source, &places)?,
         observe: global.observe,
         ascii: global.ascii,

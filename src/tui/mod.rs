@@ -47,6 +47,8 @@ pub struct TuiOptions {
     pub observe: bool,
     pub ascii: bool,
     pub no_color: bool,
+    /// What the person should know at once.
+    pub remarks: Vec<Clean>,
 }
 
 /// How the browser was left.
@@ -139,6 +141,9 @@ pub async fn run(
     };
     // The first frame does not wait for anybody.
     browser.draw(&mut screen)?;
+    for remark in options.remarks {
+        browser.take(What::Trouble(remark));
+    }
     let left = browser
         .turn(&mut screen, &mut signals, answers, events)
         .await;
