@@ -17,6 +17,15 @@ pub const MAX_LINE_BYTES: usize = 32 << 20;
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// A page with a limit ends here, shorter than asked, rather than fill the memory with what is no message.
+const MAX_PAGE_BYTES: u64 = 128 << 20;
+
+/// What a line costs besides its text, about.
+const LINE_COST_BYTES: u64 = 256;
+
+/// Records glued together on one line; more is no accident of writing.
+const MAX_GLUED: usize = 1000;
+
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads part of a transcript file, in file order. A missing file is an empty page.
@@ -24,7 +33,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The last line, when it has no line break, is read if it is whole (D-24); else it is [`Damage::Torn`], `end` stays
 /// before it, and `Span::After` leaves it for later. `Span::After` a position where no line can begin (the file was
 /// cut or replaced) reads from the start, which `start == 0` tells. Several objects on one line are several lines,
-/// each at its own position. Blank lines are skipped.
+/// each at its own position. Blank lines are skipped. A page can hold fewer messages than asked for although there are
+/// more (`at_start`, `end` tell): when what lies between them is beyond all measure.
 ///
 /// # Errors
 /// [`StoreError::Io`] when the file is there and cannot be read.
@@ -142,7 +152,7 @@ impl Line {
                 self.position + (skipped + from) as u64
             };
             match values.next() {
-                Some(Ok(line @ Value::Object(_))) => {
+                Some(Ok(line @ Value::Object(_))) if records.len() < MAX_GLUED => {
                     let length = values.byte_offset();
                     records.push(RawLine {
                         position,
@@ -175,6 +185,34 @@ fn only_value(json: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok()
 }
 
+/// How much a page may still hold.
+struct Room {
+    messages: usize,
+    bytes: u64,
+}
+
+impl Room {
+    fn of(limit: usize) -> Self {
+        Self {
+            messages: limit,
+            bytes: if limit == usize::MAX {
+                u64::MAX
+            } else {
+                MAX_PAGE_BYTES
+            },
+        }
+    }
+
+    fn is_left(&self) -> bool {
+        self.messages > 0 && self.bytes > 0
+    }
+
+    fn take(&mut self, record: &RawLine) {
+        self.messages -= usize::from(record.message().is_some());
+        self.bytes = self.bytes.saturating_sub(record.bytes + LINE_COST_BYTES);
+    }
+}
+
 fn is_torn(records: &[RawLine]) -> bool {
     records
         .last()
@@ -188,8 +226,8 @@ fn read_backwards(file: File, end: u64, limit: usize) -> io::Result<TranscriptPa
         ..TranscriptPage::default()
     };
     let mut lines = Backwards::new(file, end, MAX_LINE_BYTES);
-    let mut messages = 0;
-    while messages < limit {
+    let mut room = Room::of(limit);
+    while room.is_left() {
         let Some(line) = lines.next()? else { break };
         page.start = line.position;
         let records = line.records();
@@ -197,10 +235,10 @@ fn read_backwards(file: File, end: u64, limit: usize) -> io::Result<TranscriptPa
             page.end = torn.position;
         }
         for record in records.into_iter().rev() {
-            if messages == limit {
+            if !room.is_left() {
                 break;
             }
-            messages += usize::from(record.message().is_some());
+            room.take(&record);
             page.start = record.position;
             page.lines.push(record);
         }
@@ -225,9 +263,9 @@ fn read_forwards(
         at_start: start == 0,
         ..TranscriptPage::default()
     };
-    let mut messages = 0;
+    let mut room = Room::of(limit);
     let mut position = start;
-    while messages < limit {
+    while room.is_left() {
         let Some(line) = next_line(&mut input, position, MAX_LINE_BYTES)? else {
             break;
         };
@@ -243,7 +281,7 @@ fn read_forwards(
             }
         }
         for record in records {
-            if messages == limit {
+            if !room.is_left() {
                 // Between two records of one line.
                 page.end = page
                     .lines
@@ -251,7 +289,7 @@ fn read_forwards(
                     .map_or(record.position, |last| last.position + last.bytes);
                 break;
             }
-            messages += usize::from(record.message().is_some());
+            room.take(&record);
             page.lines.push(record);
         }
     }

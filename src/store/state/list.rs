@@ -93,26 +93,25 @@ pub fn page(connection: &Connection, query: &Query, filter: Filter<'_>) -> rusql
             arm.params.extend(rest.params.iter().cloned());
         }
     }
-    let Some(allowed) = filter else {
-        let total = if rest.sql.is_empty() {
-            count("coalesce(sum(n), 0) FROM tally", connection, &arms)?
-        } else {
-            count("count(*) FROM sessions", connection, &arms)?
-        };
-        let limit = query.limit.map_or(-1, whole);
+    if filter.is_none() && rest.sql.is_empty() {
         let upto = query
             .limit
             .map_or(-1, |limit| whole(limit.saturating_add(query.offset)));
         union(&mut all, &arms, Some(upto));
         all.sql.push_str(" LIMIT ? OFFSET ?");
+        let limit = query.limit.map_or(-1, whole);
         all.params
             .extend([limit.into(), whole(query.offset).into()]);
         let entries = connection
             .prepare_cached(&all.sql)?
             .query_map(params_from_iter(all.params), read_entry)?
             .collect::<Result<_, _>>()?;
-        return Ok(Page { entries, total });
-    };
+        return Ok(Page {
+            entries,
+            total: tallied(connection, &arms)?,
+        });
+    }
+    // The total takes a walk over everything that matches; what is on no page is read only for a filter.
     union(&mut all, &arms, None);
     let mut page = Page::default();
     let wanted = query.offset
@@ -122,11 +121,16 @@ pub fn page(connection: &Connection, query: &Query, filter: Filter<'_>) -> rusql
     let mut statement = connection.prepare_cached(&all.sql)?;
     let mut rows = statement.query(params_from_iter(all.params))?;
     while let Some(row) = rows.next()? {
-        let entry = read_entry(row)?;
-        if !allowed(&entry) {
+        let on_page = wanted.contains(&page.total);
+        if filter.is_none() && !on_page {
+            page.total += 1;
             continue;
         }
-        if wanted.contains(&page.total) {
+        let entry = read_entry(row)?;
+        if filter.is_some_and(|allowed| !allowed(&entry)) {
+            continue;
+        }
+        if on_page {
             page.entries.push(entry);
         }
         page.total += 1;
@@ -160,11 +164,13 @@ fn union(all: &mut Condition, arms: &[Condition], limit: Option<i64>) {
     all.params = arms.iter().flat_map(|arm| arm.params.clone()).collect();
 }
 
-fn count(what: &str, connection: &Connection, arms: &[Condition]) -> rusqlite::Result<usize> {
+/// How many there are, without counting them.
+fn tallied(connection: &Connection, arms: &[Condition]) -> rusqlite::Result<usize> {
     let mut total = 0;
     for arm in arms {
+        let sql = format!("SELECT coalesce(sum(n), 0) FROM tally WHERE {}", arm.sql);
         total += connection
-            .prepare_cached(&format!("SELECT {what} WHERE {}", arm.sql))?
+            .prepare_cached(&sql)?
             .query_row(params_from_iter(&arm.params), |row| row.get::<_, i64>(0))?;
     }
     Ok(usize::try_from(total).unwrap_or(0))

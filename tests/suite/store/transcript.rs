@@ -272,6 +272,28 @@ fn a_monstrous_line_is_measured_and_its_neighbours_are_read() {
     assert_eq!(shown(&page), [format!("0+{long} TooLong")]);
 }
 
+#[test]
+fn what_is_no_message_does_not_fill_the_memory() {
+    // Empty objects without end: a page stops, says where, and the next goes on.
+    let count = 600_000;
+    let (_dir, path) = written("{}\n".repeat(count));
+    let first = read(&path, Span::Tail, 1).unwrap();
+    assert!(
+        !first.at_start && first.lines.len() < count,
+        "{}",
+        first.lines.len()
+    );
+    let second = read(&path, Span::Before(first.start), 1).unwrap();
+    assert_eq!((second.at_start, second.end), (true, first.start));
+    assert_eq!(first.lines.len() + second.lines.len(), count);
+    let glued = "{}".repeat(5000);
+    let (_dir, path) = written(format!("{glued}\n{{\"id\":\"b\"}}\n"));
+    let page = whole(&path);
+    assert_eq!(page.lines.len(), 1002);
+    assert_eq!(page.lines[1000].damage, Some(Damage::NotJson));
+    assert_eq!(page.lines[1001].id(), Some("b"));
+}
+
 /// A line of any sort; long ones reach over the edges of what is read at a time.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let padding =
