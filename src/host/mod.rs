@@ -210,9 +210,7 @@ async fn why_ended(open: &Open, ended: HostError) -> HostError {
 async fn own(open: &Open) -> Result<Option<Owner>, HostError> {
     let settings = settings(open)?;
     let begun = Instant::now();
-    if !Lock::is_held(&open.dir)? {
-        check(&open.dir).await?;
-    }
+    check(&open.dir).await?;
     let lock = loop {
         if let Some(lock) = Lock::take(&open.dir)? {
             break lock;
@@ -301,13 +299,24 @@ fn default_config() -> Option<PathBuf> {
     Some(base.config_dir().join("crosstalk").join("config.json5"))
 }
 
-/// Refuses a directory that holds something, and not a state of ours, before anything is made in it. Only for a
-/// directory without an owner: nobody else opens a database that is in use.
+/// Refuses a directory that holds something, and not a state of ours, before anything is made in it. Only where there
+/// is no owner: nobody else opens a database that is in use, and one that is just being made looks damaged.
 async fn check(dir: &Path) -> Result<(), HostError> {
-    let at = dir.to_owned();
-    match tokio::task::spawn_blocking(move || StateStore::check(&at)).await {
-        Ok(checked) => Ok(checked?),
-        Err(panic) => Err(lock::io("reading", dir, std::io::Error::other(panic))),
+    let mut looked_again = false;
+    loop {
+        if Lock::is_held(dir)? {
+            return Ok(());
+        }
+        let at = dir.to_owned();
+        let looked = tokio::task::spawn_blocking(move || StateStore::check(&at)).await;
+        match looked {
+            Ok(Ok(())) => return Ok(()),
+            // An owner may have come up meanwhile, and even gone again: then it is there, or a second look is fine.
+            Ok(Err(_)) if !looked_again => looked_again = true,
+            Ok(Err(error)) if !Lock::is_held(dir)? => return Err(error.into()),
+            Ok(Err(_)) => return Ok(()),
+            Err(panic) => return Err(lock::io("reading", dir, std::io::Error::other(panic))),
+        }
     }
 }
 

@@ -251,7 +251,10 @@ fn clean(name: &str) -> String {
 fn is_made_by_us(name: &str) -> bool {
     name.starts_with("host.")
         || name == "serve.token"
-        || matches!(name.strip_prefix(DATABASE), Some("" | "-wal" | "-shm"))
+        || matches!(
+            name.strip_prefix(DATABASE),
+            Some("" | "-wal" | "-shm" | "-journal")
+        )
 }
 
 impl Sessions for StateStore {

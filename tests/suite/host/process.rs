@@ -74,7 +74,7 @@ impl Place {
             .arg(self.config("config.json5"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     }
@@ -155,23 +155,28 @@ async fn lines(backend: &SharedBackend, key: &str) -> Lines {
 #[tokio::test]
 async fn d_2_of_many_hosts_one_owns_the_directory_and_the_others_end_quietly() {
     let place = Place::new();
-    let mut hosts: Vec<_> = (0..8).map(|_| place.host()).collect();
+    let hosts: Vec<_> = (0..8).map(|_| place.host()).collect();
     let backend = place.open(Purpose::Work).await.unwrap();
     let owner = info(&backend).await.pid.unwrap();
-    for host in &mut hosts {
-        if host.id() != Some(owner) {
-            let status = soon(host.wait()).await.unwrap();
-            assert!(status.success(), "{status}");
-        }
+    let (winner, others): (Vec<_>, Vec<_>) =
+        hosts.into_iter().partition(|host| host.id() == Some(owner));
+    assert_eq!(winner.len(), 1, "nobody started another one");
+    let ended_quietly = async |host: Child| {
+        let output = soon(host.wait_with_output()).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.is_empty(),
+            "{}: {said}",
+            output.status
+        );
+    };
+    for host in others {
+        ended_quietly(host).await;
     }
-    assert!(
-        hosts.iter().any(|host| host.id() == Some(owner)),
-        "nobody started another one"
-    );
     // With nobody attached and nothing to do, it ends by itself.
     drop(backend);
-    for host in &mut hosts {
-        assert!(soon(host.wait()).await.unwrap().success());
+    for host in winner {
+        ended_quietly(host).await;
     }
     assert_eq!(status(&place.state()).await, None);
     assert!(!place.state().join("host.json").exists());
