@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// Size of a cell, in hundredths, so that sums are exact.
 const CELL_W: u32 = 840;
-const CELL_H: u32 = 1800;
+const CELL_H: u32 = 1700;
 const BAR: u32 = 3200;
 const EDGE: u32 = 1000;
 
@@ -181,7 +181,7 @@ fn letters(out: &mut String, look: &Look, x: u32, y: u32, width: u32, text: &str
         out,
         r#"<text x="{}" y="{}" textLength="{}" lengthAdjust="spacingAndGlyphs" fill="{}""#,
         number(x),
-        number(y + 1350),
+        number(y + 1300),
         number(width),
         hex(look.ink)
     );

@@ -529,6 +529,8 @@ impl Column<'_> {
             let height = self.height(item);
             let part = &self.parts[&item];
             let content = part.before.len() + part.body.len();
+            // The blank line at the end is nothing that could be missed.
+            let blank = usize::from(part.after.last().is_some_and(Line::is_empty));
             while line < height && drawn.len() < rows {
                 drawn.push(Drawn {
                     line: part.line(line),
@@ -540,7 +542,7 @@ impl Column<'_> {
             if let Some(position) = position {
                 view.first.get_or_insert(position);
                 view.last = Some(position);
-                view.last_cut = line < height;
+                view.last_cut = line + blank < height;
             }
             if line >= height {
                 item += 1;
