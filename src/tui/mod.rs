@@ -7,7 +7,7 @@ mod effects;
 pub mod frames;
 pub mod input;
 mod signals;
-mod terminal;
+pub mod terminal;
 
 use crate::app::effect::{Effect, Quit};
 use crate::app::event::{Event, What};

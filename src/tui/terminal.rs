@@ -65,7 +65,9 @@ impl Screen {
     /// # Errors
     /// [`TuiError::Io`].
     pub fn clear(&mut self) -> Result<(), TuiError> {
-        Ok(self.terminal.clear()?)
+        // Not `Terminal::clear`: that asks the terminal where its cursor is, and the answer is read by the keys' thread.
+        let size = self.terminal.size()?;
+        Ok(self.terminal.resize(size.into())?)
     }
 
     /// Columns and rows.
