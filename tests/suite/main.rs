@@ -5,6 +5,7 @@ mod agents;
 mod app;
 mod cli;
 mod config;
+mod crash;
 mod engine;
 mod floors;
 mod host;
