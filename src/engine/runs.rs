@@ -247,10 +247,12 @@ impl Engine {
                 match stored {
                     Some(mut entry) => {
                         entry.updated_at = entry.updated_at.max(now);
+                        note_channel(&mut entry);
                         tx.put_entry(&entry)?;
                     }
                     None => {
-                        let entry = new_entry(&run.session_key, now);
+                        let mut entry = new_entry(&run.session_key, now);
+                        note_channel(&mut entry);
                         tx.put_entry(&entry)?;
                         created = Some(entry);
                     }
@@ -856,6 +858,13 @@ pub(super) fn new_entry(key: &SessionKey, now: i64) -> Entry {
         entry.channel = parts.channel.map(Untrusted::from);
     }
     entry
+}
+
+/// A session without any channel was reached from here, which is the channel `webchat` (S-20).
+fn note_channel(entry: &mut Entry) {
+    if entry.channel.is_none() && entry.route().is_empty() {
+        entry.last_channel = Some("webchat".into());
+    }
 }
 
 /// SP-30, SP-31.
