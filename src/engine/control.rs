@@ -5,7 +5,7 @@ use super::runs::new_entry;
 use super::{Engine, lines, lock, spawn};
 use crate::model::event::What;
 use crate::model::key::SessionKey;
-use crate::model::run::RunId;
+use crate::model::run::{Outcome, Run, RunId};
 use crate::model::session::{Entry, SendPolicy, Status};
 use crate::store::Sessions;
 use crate::text::Untrusted;
@@ -453,10 +453,11 @@ fn one_of(name: &str, text: Option<String>, words: &[&str]) -> Result<Option<Str
     }
 }
 
-/// A status that says the session's last run did not end by itself.
-pub(super) fn interrupted(entry: &mut Entry, now: i64) {
+/// State of a session whose run was going on when the engine went away.
+pub(super) fn after_restart(entry: &mut Entry, run: &Run, now: i64) {
     if entry.status == Some(Status::Running) {
-        entry.status = Some(Status::Failed);
+        let done = run.outcome == Some(Outcome::Ok);
+        entry.status = Some(if done { Status::Done } else { Status::Failed });
         entry.ended_at = Some(now);
         entry.runtime_ms = entry.started_at.map(|start| (now - start).max(0));
     }

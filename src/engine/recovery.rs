@@ -10,6 +10,7 @@ use crate::model::message::{Block, Content, Message, Role};
 use crate::model::run::{Outcome, Run, RunOrigin, RunState};
 use crate::model::session::Entry;
 use crate::store::{Sessions, Span, StoreError};
+use crate::text::Untrusted;
 use std::collections::HashSet;
 
 const INTERRUPTED: &str =
@@ -23,34 +24,42 @@ impl Engine {
             .store
             .read(|tx| tx.runs(RunState::Started))
             .await?;
-        let mut closed = Vec::new();
+        let mut finished = Vec::new();
         for mut run in begun {
             run.state = RunState::Ended;
             run.ended_at = Some(now);
             run.outcome = Some(Outcome::Interrupted);
             run.error = Some(INTERRUPTED.into());
-            if let Some(entry) = self.entry_of(&run).await?
-                && let Err(error) = self.close_transcript(&run, &entry).await
-            {
-                tracing::error!(error = %crate::text::clean_str(&error), "an interrupted run has no closing line");
+            if let Some(entry) = self.entry_of(&run).await? {
+                match self.close_transcript(&run, &entry).await {
+                    // Its answer is in the transcript: only the mark of its end was lost.
+                    Ok(Some(reply)) => {
+                        run.outcome = Some(Outcome::Ok);
+                        run.error = None;
+                        run.reply = Some(reply).filter(|text| !text.is_blank());
+                        finished.push(run.clone());
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        tracing::error!(error = %crate::text::clean_str(&error), "an interrupted run has no closing line");
+                    }
+                }
             }
-            let stored = run.clone();
             self.inner
                 .store
                 .write(move |tx| {
-                    tx.put_run(&stored)?;
-                    if let Some(mut record) = tx.subagent(&stored.run_id)? {
-                        subagents::close(&mut record, &stored, None, now);
+                    tx.put_run(&run)?;
+                    if let Some(mut record) = tx.subagent(&run.run_id)? {
+                        subagents::close(&mut record, &run, run.reply.clone(), now);
                         tx.put_subagent(&record)?;
                     }
-                    if let Some(mut entry) = tx.entry(&stored.session_key)? {
-                        control::interrupted(&mut entry, now);
+                    if let Some(mut entry) = tx.entry(&run.session_key)? {
+                        control::after_restart(&mut entry, &run, now);
                         tx.put_entry(&entry)?;
                     }
                     Ok(())
                 })
                 .await?;
-            closed.push(run);
         }
         // A flow whose step was waiting is dropped with it.
         let accepted = self
@@ -69,6 +78,9 @@ impl Engine {
             }
             self.admit(order as u64, run);
         }
+        for run in finished.iter().filter(|run| run.origin != RunOrigin::Spawn) {
+            self.after(run);
+        }
         self.settle_after_restart().await?;
         self.inner
             .store
@@ -82,7 +94,12 @@ impl Engine {
     }
 
     /// The user message when it is missing, results for tool calls without one, and the line that says what happened.
-    async fn close_transcript(&self, run: &Run, entry: &Entry) -> Result<(), String> {
+    /// Writes nothing when the run's answer is there: then it is given.
+    async fn close_transcript(
+        &self,
+        run: &Run,
+        entry: &Entry,
+    ) -> Result<Option<Untrusted>, String> {
         let looked = entry.clone();
         let page = self
             .look(move |store| store.transcript(&looked, Span::Tail, 400))
@@ -99,6 +116,11 @@ impl Engine {
             };
             if said.run_id.as_ref().is_none_or(|id| id.raw() != run.run_id) {
                 continue;
+            }
+            let is_answer = said.role == Role::Assistant
+                && said.stop_reason.as_ref().is_some_and(|r| r.raw() == "stop");
+            if is_answer {
+                return Ok(Some(said.text().trim().into()));
             }
             for block in &said.blocks {
                 if let Block::ToolCall { id, name, .. } = block {
@@ -136,7 +158,7 @@ impl Engine {
             error: Some(INTERRUPTED),
         };
         closing.push(lines::assistant(run, &Answer::default(), &stop, now));
-        self.append(entry, closing, true).await
+        self.append(entry, closing, true).await.map(|()| None)
     }
 
     /// Children that had ended without a settled announce are announced; those whose session is gone are dropped.

@@ -708,7 +708,7 @@ impl Engine {
     }
 
     /// What follows the end of a run; never changes its result.
-    fn after(&self, run: &Run) {
+    pub(super) fn after(&self, run: &Run) {
         if run.flow.is_some()
             && run.outcome == Some(Outcome::Ok)
             && matches!(run.origin, RunOrigin::Send)

@@ -47,11 +47,16 @@ impl Home {
     }
     fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(arguments);
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{arguments:?}: {error}; {}", String::from_utf8_lossy(&output.stderr)))
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!(
+                "{arguments:?}: {error}; {}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        })
     }
     fn send(&self, key: &str, message: &str) -> String {
-        let arguments = serde_json::json!({ "sessionKey": key, "message": message, "timeoutSeconds": 0 });
+        let arguments =
+            serde_json::json!({ "sessionKey": key, "message": message, "timeoutSeconds": 0 });
         let result = self.json(&["call", "sessions_send", &arguments.to_string()]);
         assert_eq!(result["status"], "accepted", "{result}");
         result["runId"].as_str().unwrap().to_owned()
@@ -65,13 +70,22 @@ impl Home {
     fn kill(&self) {
         if let Some(pid) = self.pid().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            wait_until("the killed host to be gone", || rustix::process::test_kill_process(pid).is_err());
+            wait_until("the killed host to be gone", || {
+                rustix::process::test_kill_process(pid).is_err()
+            });
         }
     }
     /// Starts the next owner and waits until it has ended itself: everything is settled then.
     fn settle(&self) {
-        let mut host = self.command(&["host"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        wait_until("the host to end itself", || host.try_wait().unwrap().is_some());
+        let mut host = self
+            .command(&["host"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until("the host to end itself", || {
+            host.try_wait().unwrap().is_some()
+        });
     }
     /// Role, text and error of each message of a session.
     fn said(&self, key: &str) -> Vec<(String, String, String)> {
@@ -83,11 +97,21 @@ impl Home {
             .map(|message| {
                 let text = match &message["content"] {
                     Value::String(text) => text.clone(),
-                    Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
+                    Value::Array(blocks) => blocks
+                        .iter()
+                        .filter_map(|block| block["text"].as_str())
+                        .collect(),
                     _ => String::new(),
                 };
-                let error = message["errorMessage"].as_str().unwrap_or_default().to_owned();
-                (message["role"].as_str().unwrap_or_default().to_owned(), text, error)
+                let error = message["errorMessage"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                (
+                    message["role"].as_str().unwrap_or_default().to_owned(),
+                    text,
+                    error,
+                )
             })
             .collect()
     }
@@ -97,7 +121,10 @@ impl Home {
                 let path = entry.path();
                 if path.is_dir() {
                     walk(&path, found);
-                } else if path.extension().is_some_and(|extension| extension == "jsonl") {
+                } else if path
+                    .extension()
+                    .is_some_and(|extension| extension == "jsonl")
+                {
                     found.push(path);
                 }
             }
@@ -117,13 +144,19 @@ impl Drop for Home {
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited too long for {what}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "waited too long for {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 fn rounds(default: u64) -> u64 {
-    std::env::var("CROSSTALK_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    std::env::var("CROSSTALK_CRASHES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }
 
 #[test]
@@ -132,14 +165,26 @@ fn am_4_accepted_and_not_begun_runs_once_after_a_kill_and_begun_is_reported() {
         let home = Home::new();
         home.send("agent:ops:main", "[[slow:600]] [[reply:never]]");
         home.send("agent:ops:main", "[[reply:kept]]");
-        wait_until("the first run to begin", || !home.said("agent:ops:main").is_empty());
+        wait_until("the first run to begin", || {
+            !home.said("agent:ops:main").is_empty()
+        });
         home.kill();
         home.settle();
         let said = home.said("agent:ops:main");
         let count = |needle: &str| said.iter().filter(|(_, text, _)| text == needle).count();
         assert_eq!(count("[[slow:600]] [[reply:never]]"), 1, "{said:?}");
-        assert_eq!(count("never"), 0, "an interrupted run is not repeated: {said:?}");
-        assert_eq!(said.iter().filter(|(_, _, error)| error.contains("restarted")).count(), 1, "{said:?}");
+        assert_eq!(
+            count("never"),
+            0,
+            "an interrupted run is not repeated: {said:?}"
+        );
+        assert_eq!(
+            said.iter()
+                .filter(|(_, _, error)| error.contains("restarted"))
+                .count(),
+            1,
+            "{said:?}"
+        );
         assert_eq!(count("[[reply:kept]]"), 1, "{said:?}");
         assert_eq!(count("kept"), 1, "{said:?}");
     }
@@ -162,20 +207,42 @@ fn am_4_every_acknowledged_send_is_done_or_reported_whenever_the_owner_is_killed
     home.settle();
     let said = home.said("agent:ops:main");
     for name in &sent {
-        let asked = said.iter().filter(|(role, text, _)| role == "user" && text.ends_with(&format!("[[reply:{name}]]")));
-        assert_eq!(asked.count(), 1, "{name} stands in the transcript once: {said:?}");
+        let asked = said.iter().filter(|(role, text, _)| {
+            role == "user" && text.ends_with(&format!("[[reply:{name}]]"))
+        });
+        assert_eq!(
+            asked.count(),
+            1,
+            "{name} stands in the transcript once: {said:?}"
+        );
     }
-    let errors = said.iter().filter(|(_, _, error)| error.contains("restarted")).count();
-    let answered = sent.iter().filter(|name| said.iter().any(|(_, text, error)| text == *name && error.is_empty())).count();
+    let errors = said
+        .iter()
+        .filter(|(_, _, error)| error.contains("restarted"))
+        .count();
+    let answered = sent
+        .iter()
+        .filter(|name| {
+            said.iter()
+                .any(|(_, text, error)| text == *name && error.is_empty())
+        })
+        .count();
     assert_eq!(answered + errors, sent.len(), "{said:?}");
     for name in &sent {
-        let answers = said.iter().filter(|(role, text, _)| role == "assistant" && text == name).count();
+        let answers = said
+            .iter()
+            .filter(|(role, text, _)| role == "assistant" && text == name)
+            .count();
         assert!(answers <= 1, "{name} was answered {answers} times");
     }
     // No torn line in the middle of a transcript.
     for path in home.transcripts() {
         for line in std::fs::read_to_string(&path).unwrap().lines() {
-            assert!(serde_json::from_str::<Value>(line).is_ok(), "{}: {line}", path.display());
+            assert!(
+                serde_json::from_str::<Value>(line).is_ok(),
+                "{}: {line}",
+                path.display()
+            );
         }
     }
 }
@@ -185,7 +252,9 @@ fn a_fire_and_forget_send_leaves_nothing_behind_but_its_result() {
     let home = Home::new();
     home.send("agent:ops:main", "[[slow:0.3]] [[reply:later]]");
     wait_until("the background host to end itself", || {
-        home.pid().and_then(rustix::process::Pid::from_raw).is_none_or(|pid| rustix::process::test_kill_process(pid).is_err())
+        home.pid()
+            .and_then(rustix::process::Pid::from_raw)
+            .is_none_or(|pid| rustix::process::test_kill_process(pid).is_err())
     });
     assert_eq!(home.said("agent:ops:main").last().unwrap().1, "later");
 }
