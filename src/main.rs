@@ -52,10 +52,8 @@ async fn browser(browse: &Browse) -> u8 {
     let mut remarks = Vec::new();
     let client = ClientStore::open(&browse.client)
         .map_err(|error| {
-            remarks.push(clean_format!(
-                "nothing is kept: {}",
-                clean_str(&error.to_string())
-            ))
+            let error = clean_str(&error.to_string());
+            remarks.push(clean_format!("nothing is kept: {}", error));
         })
         .ok();
     let options = TuiOptions {

@@ -326,6 +326,10 @@ const RAW: &[(&str, &str)] = &[
     ),
     ("cli/watch.rs", "keys are compared"),
     (
+        "tui/effects.rs",
+        "the person's own text, into the file that their editor opens",
+    ),
+    (
         "ui/message.rs",
         "masking and Markdown work on the text as it came, and clean what they give; kinds and reasons are compared",
     ),
