@@ -1,14 +1,11 @@
 //! Parses the command line, installs what every part needs, dispatches, and ends with the right code.
 
-use crosstalk::clean_format;
 use crosstalk::cli::{self, Browse, Next};
 use crosstalk::error::Exit;
-use crosstalk::store::client::ClientStore;
-use crosstalk::text::clean_str;
 use crosstalk::tui::{self, TuiOptions};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 /// How long work that nobody waits for may keep the process.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -36,43 +33,38 @@ fn main() -> ExitCode {
     };
     let exit = match runtime.block_on(cli::run(parsed)) {
         Next::End(exit) => exit,
-        Next::Browse(browse) => {
-            let code = runtime.block_on(browser(&browse));
-            browse.end();
-            runtime.shutdown_timeout(LEAVING);
-            return ExitCode::from(code);
-        }
+        Next::Browse(browse) => return browser(runtime, *browse),
     };
     runtime.shutdown_timeout(LEAVING);
     code(exit)
 }
 
-/// Runs the browser on this thread; gives the code to end with.
-async fn browser(browse: &Browse) -> u8 {
-    let mut remarks = Vec::new();
-    let client = ClientStore::open(&browse.client)
-        .map_err(|error| {
-            let error = clean_str(&error.to_string());
-            remarks.push(clean_format!("nothing is kept: {}", error));
-        })
-        .ok();
+/// Runs the browser on this thread, which owns the terminal.
+fn browser(runtime: Runtime, browse: Browse) -> ExitCode {
     let options = TuiOptions {
-        source: browse.source.clone(),
-        source_id: browse.source_id.clone(),
-        settings: browse.settings.clone(),
-        config_dir: browse.config_dir.clone(),
+        source: browse.source,
+        source_id: browse.source_id,
+        settings: browse.settings,
+        config_dir: browse.config_dir,
         observe: browse.observe,
         ascii: browse.ascii,
         no_color: browse.no_color,
-        remarks,
+        remarks: browse.remarks,
     };
-    match tui::run(Arc::clone(&browse.backend), client, options).await {
-        Ok(left) => left.code(),
+    let left = runtime.block_on(tui::run(browse.backend, browse.client, options));
+    let code = match left {
+        Ok(left) => ExitCode::from(left.code()),
         Err(error) => {
             let message = error.to_string();
-            cli::end(Err(cli::Stop::Because(error.exit(), message.into()))) as u8
+            code(cli::end(Err(cli::Stop::because(error.exit(), message))))
         }
+    };
+    // The engine puts its things away in the background, on this runtime.
+    if let Some(throw_away) = browse.throw_away {
+        throw_away.end();
     }
+    runtime.shutdown_timeout(LEAVING);
+    code
 }
 
 fn code(exit: Exit) -> ExitCode {

@@ -91,6 +91,8 @@ pub enum Command {
     Incoming(Incoming),
     /// Print live events, one JSON object a line
     Watch(Watch),
+    /// A picture of a view (SVG), as the browser would draw it
+    Screen(Screen),
     /// Look whether everything is as it should be
     Doctor,
     /// Own a state directory until everything is settled and nobody is attached
@@ -287,6 +289,31 @@ pub struct Watch {
 }
 
 #[derive(Debug, Args)]
+pub struct Screen {
+    pub view: View,
+    /// Of the built-in cast
+    #[arg(long)]
+    pub demo: bool,
+    /// Columns and rows
+    #[arg(long, value_name = "WxH", default_value = "120x36", value_parser = size)]
+    pub size: (u16, u16),
+    /// Seconds the cast has played
+    #[arg(long, value_name = "S", default_value_t = 13.0, requires = "demo")]
+    pub at: f64,
+    /// Where to (default: standard output)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum View {
+    Browse,
+    Spawn,
+    Details,
+    Help,
+}
+
+#[derive(Debug, Args)]
 pub struct Host {
     /// With the built-in cast
     #[arg(long, hide = true)]
@@ -298,4 +325,13 @@ fn kind(word: &str) -> Result<Kind, String> {
         let words: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         format!("expected one of {}", words.join(", "))
     })
+}
+
+fn size(text: &str) -> Result<(u16, u16), String> {
+    let read = || {
+        let (columns, rows) = text.split_once(['x', 'X'])?;
+        let size: (u16, u16) = (columns.parse().ok()?, rows.parse().ok()?);
+        ((1..=1000).contains(&size.0) && (1..=1000).contains(&size.1)).then_some(size)
+    };
+    read().ok_or_else(|| "expected columns x rows, as in 120x36, at most 1000 each".into())
 }

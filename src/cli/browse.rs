@@ -6,35 +6,42 @@ use super::source::Source;
 use super::stop::Stop;
 use crate::backend::SharedBackend;
 use crate::config::{self, Settings};
-use crate::host::{self, Lock, Open, Purpose};
-use crate::text::Clean;
+use crate::host::{self, Lock, Purpose};
+use crate::store::client::ClientStore;
+use crate::text::{Clean, clean_str};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// The state in a throw-away directory.
+const STATE: &str = "state";
 /// How long a throw-away engine may take to put its things away.
 const CLOSING_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the browser is run with.
 pub struct Browse {
     pub backend: SharedBackend,
+    /// What the screen keeps; `None` when it cannot be kept, which is among the remarks.
+    pub client: Option<ClientStore>,
     /// Name of the source, until it tells itself.
     pub source: Clean,
     /// Tells the drafts and sends of one source from those of another.
     pub source_id: String,
-    /// What the screen keeps (`client.db`).
-    pub client: PathBuf,
-    /// Where the person's own keys and themes are, beside the configuration.
-    pub config_dir: Option<PathBuf>,
     /// Settings of the front door: colours, masking.
     pub settings: Settings,
+    /// Where the person's keys and themes are.
+    pub config_dir: Option<PathBuf>,
     pub observe: bool,
     pub ascii: bool,
     pub no_color: bool,
-    /// The state lives as long as the browser.
-    throw_away: Option<TempDir>,
+    /// What is to be said at the beginning.
+    pub remarks: Vec<Clean>,
+    pub throw_away: Option<ThrowAway>,
 }
+
+/// A state directory that lives as long as the browser.
+pub struct ThrowAway(TempDir);
 
 /// Opens what the browser browses. Without a source and without a configuration that is the built-in cast in a
 /// directory of its own; with `throw_away` the cast in a directory that is removed at the end.
@@ -59,8 +66,8 @@ pub async fn prepare(global: &Global, throw_away: bool) -> Result<Browse, Stop> 
             .prefix("crosstalk-demo-")
             .tempdir()
             .map_err(|error| Stop::io(format!("cannot make a temporary directory: {error}")))?;
-        let source = demo_in(dir.path().to_owned());
-        scratch = Some(dir);
+        let source = demo_in(dir.path().join(STATE));
+        scratch = Some(ThrowAway(dir));
         source
     } else {
         match Source::find(global)? {
@@ -70,38 +77,49 @@ pub async fn prepare(global: &Global, throw_away: bool) -> Result<Browse, Stop> 
             source => source,
         }
     };
-    let backend = match &scratch {
-        Some(dir) => {
-            host::open(Open {
-                dir: dir.path().to_owned(),
-                config: None,
-                demo: true,
-                purpose: Purpose::Own,
-            })
-            .await?
-        }
-        None => source.open(Purpose::Work).await?,
+    let settings = settings(&source, &places)?;
+    let purpose = match scratch {
+        Some(_) => Purpose::Own,
+        None => Purpose::Work,
     };
+    let backend = source.open(purpose).await?;
     let (name, source_id) = match &source {
         Source::OpenClaw(dir) => ("openclaw files", format!("openclaw:{}", dir.display())),
         Source::State { demo: true, .. } => ("demo", "demo".into()),
         Source::State { dir, .. } => ("embedded", format!("state:{}", dir.display())),
     };
     // What the throw-away cast is told is thrown away, too.
-    let client = scratch.as_ref().map_or_else(
-        || places.client(),
-        |dir| dir.path().with_extension("client").join("client.db"),
-    );
+    let kept = match &scratch {
+        Some(ThrowAway(dir)) => dir.path().join("client.db"),
+        None => places.client(),
+    };
+    let mut remarks = Vec::new();
+    let client = match ClientStore::open(&kept) {
+        Ok(client) => Some(client),
+        Err(error) => {
+            remark(&clean_str(&format!(
+                "drafts and sends are not kept: {error}"
+            )));
+            None
+        }
+    };
+    let config = match &source {
+        Source::State {
+            config: Some(file), ..
+        } => file.as_path(),
+        _ => places.config(),
+    };
     Ok(Browse {
         backend,
+        client,
         source: Clean::fixed(name),
         source_id,
-        client,
-        config_dir: places.config().parent().map(PathBuf::from),
-        settings: settings(&source, &places)?,
+        settings,
+        config_dir: config.parent().map(Path::to_owned),
         observe: global.observe,
         ascii: global.ascii,
         no_color: global.no_color || variable("NO_COLOR").is_some(),
+        remarks,
         throw_away: scratch,
     })
 }
@@ -137,17 +155,16 @@ fn settings(source: &Source, places: &Places) -> Result<Settings, Stop> {
     }
 }
 
-impl Browse {
-    /// Ends what lives no longer than the browser. Blocks.
+impl ThrowAway {
+    /// Removes it once the engine has let go of it, which it does when the last backend is gone. Blocks.
     pub fn end(self) {
-        let Some(dir) = self.throw_away else { return };
-        drop(self.backend);
         let begun = Instant::now();
-        while Lock::is_held(dir.path()).unwrap_or(false) && begun.elapsed() < CLOSING_LIMIT {
+        while Lock::is_held(&self.0.path().join(STATE)).unwrap_or(false)
+            && begun.elapsed() < CLOSING_LIMIT
+        {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let _ = std::fs::remove_dir_all(dir.path().with_extension("client"));
-        // What is left is in the temporary directory, which is cleared by others.
-        let _ = dir.close();
+        // What is left is in the temporary directory, which others clear.
+        let _ = self.0.close();
     }
 }

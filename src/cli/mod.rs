@@ -18,6 +18,7 @@ pub mod output;
 mod patch;
 mod payload;
 mod place;
+mod screen;
 mod send;
 mod source;
 mod spawn;
@@ -152,6 +153,7 @@ async fn dispatch(context: &Context, printer: &mut Printer, command: Command) ->
         }
         Command::Incoming(args) => control::incoming(context, printer, args).await,
         Command::Watch(args) => watch::watch(context, printer, args).await,
+        Command::Screen(args) => screen::screen(context, printer, args).await,
         Command::Doctor => doctor::doctor(context, printer).await,
         Command::Host(args) => host::host(context, args).await,
     }

@@ -76,6 +76,13 @@ pub fn paint(app: &App, cache: &mut Cache, buffer: &mut Buffer) -> (Viewport, Op
     (view, cursor.filter(|cursor| area.contains(*cursor)))
 }
 
+/// As [`paint`], into a buffer of its own as big as the app takes the screen to be: for pictures.
+pub fn picture(app: &App, cache: &mut Cache) -> (Viewport, Buffer) {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, app.size.columns, app.size.rows));
+    let (view, _) = paint(app, cache, &mut buffer);
+    (view, buffer)
+}
+
 fn too_small(canvas: &mut Canvas<'_>, area: Rect) {
     let text = clean_format!(
         "terminal too small ({}x{}), needs {}x{}",
