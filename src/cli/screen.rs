@@ -191,13 +191,14 @@ impl Browser {
     }
 
     async fn picture(&mut self, view: View) -> Result<String, Stop> {
-        let key = match view {
-            View::Browse => None,
-            View::Spawn => Some("s"),
-            View::Details => Some("d"),
-            View::Help => Some("?"),
+        // The session with the newest news is the one that shows most.
+        let keys: &[&str] = match view {
+            View::Browse => &["Home"],
+            View::Spawn => &["Home", "s"],
+            View::Details => &["Home", "d"],
+            View::Help => &["?"],
         };
-        if let Some(key) = key {
+        for key in keys {
             let press = KeyPress::parse(key).map_err(|why| Stop::io(why.into_string()))?;
             self.take(What::Key(press));
             self.settle().await;
