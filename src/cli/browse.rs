@@ -97,7 +97,7 @@ pub async fn prepare(global: &Global, throw_away: bool) -> Result<Browse, Stop> 
     let client = match ClientStore::open(&kept) {
         Ok(client) => Some(client),
         Err(error) => {
-            remark(&clean_str(&format!(
+            remarks.push(clean_str(&format!(
                 "drafts and sends are not kept: {error}"
             )));
             None
