@@ -69,6 +69,8 @@ pub struct App {
     pub keymap: Keymap,
     /// Keys of a sequence that is not complete.
     keys: Vec<KeyPress>,
+    /// Nobody has chosen a session yet: the first that moves is shown.
+    untouched: bool,
     /// When the session under the cursor is shown.
     open_due_at: Option<i64>,
     pending: BTreeMap<Ticket, Wanted>,
@@ -219,6 +221,7 @@ impl App {
             observe: setup.observe,
             keymap: setup.keymap.unwrap_or_else(Keymap::builtin),
             keys: Vec::new(),
+            untouched: true,
             open_due_at: None,
             pending: BTreeMap::new(),
             next_ticket: 0,

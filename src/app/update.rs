@@ -52,9 +52,18 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
     app.now_ms = event.now_ms;
     match event.what {
         What::Started => app.start(),
-        What::Key(key) => app.key(key),
-        What::Paste(text) => app.paste(&text),
-        What::Mouse(mouse) => app.mouse(mouse),
+        What::Key(key) => {
+            app.untouched = false;
+            app.key(key);
+        }
+        What::Paste(text) => {
+            app.untouched = false;
+            app.paste(&text);
+        }
+        What::Mouse(mouse) => {
+            app.untouched = false;
+            app.mouse(mouse);
+        }
         What::Resize(size) => app.size = size,
         What::Tick => app.tick(),
         What::Drawn(view) => app.drawn(*view),
@@ -360,6 +369,7 @@ impl App {
                 if self.transcript.key.is_none() {
                     self.open_selected();
                 }
+                self.show_what_moves();
                 self.title();
             }
             (Wanted::Runs, Reply::Runs { runs }) => {
@@ -373,6 +383,7 @@ impl App {
                     };
                 }
                 self.sessions.rebuild(self.now_ms);
+                self.show_what_moves();
             }
             (Wanted::Tail(key), Reply::Lines(lines)) => self.tail_came(&key, lines),
             (Wanted::Older(key), Reply::Lines(lines)) => {
@@ -603,6 +614,27 @@ impl App {
         live.running.insert(run.clone());
         self.sessions.rebuild(self.now_ms);
         self.send_running(&run);
+        self.show_what_moves();
+    }
+
+    /// A browser that was just opened shows what goes on, once, unless a person has chosen something.
+    pub(super) fn show_what_moves(&mut self) {
+        let pane = &self.sessions;
+        if !self.untouched || !pane.loaded {
+            return;
+        }
+        let runs = |key: &SessionKey| {
+            pane.live
+                .get(key)
+                .is_some_and(|live| !live.running.is_empty())
+        };
+        let mut shown = pane.lines.iter().map(|line| &line.key);
+        let Some(key) = shown.find(|key| runs(key)).cloned() else {
+            return;
+        };
+        self.untouched = false;
+        self.sessions.reveal(&key, self.now_ms);
+        self.open_selected();
     }
 
     fn run_ended(

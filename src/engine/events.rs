@@ -6,7 +6,8 @@ use crate::model::key::SessionKey;
 use crate::model::run::Run;
 use crate::text::Untrusted;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 /// How many events can be had again with a cursor.
@@ -28,8 +29,44 @@ struct State {
 
 struct Subscriber {
     sender: mpsc::Sender<Event>,
-    /// It missed something and has not been told yet.
-    behind: bool,
+    /// It missed something, and is told so as soon as it has room: until then it gets nothing.
+    behind: Arc<AtomicBool>,
+}
+
+impl Subscriber {
+    fn new(sender: mpsc::Sender<Event>) -> Self {
+        Self {
+            sender,
+            behind: Arc::default(),
+        }
+    }
+
+    /// False when nobody listens any more.
+    fn offer(&self, event: &Event, droppable: bool) -> bool {
+        // A growing text is told whole each time: one that does not fit well is left to the next.
+        let crowded = droppable && self.sender.capacity() < WAITING / 2;
+        if crowded || self.behind.load(Ordering::SeqCst) {
+            return !self.sender.is_closed();
+        }
+        match self.sender.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+            Err(mpsc::error::TrySendError::Full(event)) => {
+                self.behind.store(true, Ordering::SeqCst);
+                let (sender, behind) = (self.sender.clone(), self.behind.clone());
+                tokio::spawn(async move {
+                    if let Ok(place) = sender.reserve().await {
+                        behind.store(false, Ordering::SeqCst);
+                        place.send(Event {
+                            what: What::Resync {},
+                            ..event
+                        });
+                    }
+                });
+                true
+            }
+        }
+    }
 }
 
 /// What an event is about.
@@ -95,31 +132,9 @@ impl Hub {
             what,
         };
         let droppable = matches!(event.what, What::RunDelta { .. });
-        state.subscribers.retain_mut(|subscriber| {
-            // A growing text is told whole each time: one that does not fit well is left to the next.
-            if droppable && (subscriber.behind || subscriber.sender.capacity() < WAITING / 2) {
-                return !subscriber.sender.is_closed();
-            }
-            if subscriber.behind {
-                let resync = Event {
-                    what: What::Resync {},
-                    ..event.clone()
-                };
-                match subscriber.sender.try_send(resync) {
-                    Ok(()) => subscriber.behind = false,
-                    Err(mpsc::error::TrySendError::Full(_)) => return true,
-                    Err(mpsc::error::TrySendError::Closed(_)) => return false,
-                }
-            }
-            match subscriber.sender.try_send(event.clone()) {
-                Ok(()) => true,
-                Err(mpsc::error::TrySendError::Full(_)) => {
-                    subscriber.behind = true;
-                    true
-                }
-                Err(mpsc::error::TrySendError::Closed(_)) => false,
-            }
-        });
+        state
+            .subscribers
+            .retain(|subscriber| subscriber.offer(&event, droppable));
         if !droppable {
             state.kept.push_back(event);
             if state.kept.len() > KEPT {
@@ -167,10 +182,7 @@ impl Hub {
             // The channel was made large enough for all of these.
             let _ = sender.try_send(event);
         }
-        state.subscribers.push(Subscriber {
-            sender,
-            behind: false,
-        });
+        state.subscribers.push(Subscriber::new(sender));
         receiver
     }
 }

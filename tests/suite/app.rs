@@ -1303,3 +1303,22 @@ fn ages_tell_when_they_change() {
     check(90_000_000, "1d", 82_800_000);
     check(1_209_600_000, "2w", 604_800_000);
 }
+
+#[test]
+fn a_browser_that_was_just_opened_shows_what_moves_once_unless_somebody_chose() {
+    for (keys, expected) in [("", "agent:ops:main"), ("j", "agent:research:main")] {
+        let mut screen = Screen::with(vec![
+            row("agent:main:main", 1),
+            row("agent:research:main", 2),
+            row("agent:ops:main", 3),
+        ]);
+        screen.keys(keys);
+        let started = || backend::What::RunStarted {
+            origin: RunOrigin::Send,
+        };
+        screen.event("agent:ops:main", Some("r1"), started());
+        screen.event("agent:main:main", Some("r2"), started());
+        let selected = screen.app.sessions.selected.as_ref().unwrap();
+        assert_eq!(selected.as_str(), expected, "{keys:?}");
+    }
+}

@@ -1259,3 +1259,33 @@ async fn ac_68_an_aborted_requester_leaves_the_targets_run_alone() {
         "{results:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn e_17_a_subscriber_that_was_too_slow_is_told_even_when_nothing_follows() {
+    let house = house(open_settings()).await;
+    let mut events = house.engine.events(None);
+    let fields =
+        |n: usize| serde_json::Map::from_iter([("label".to_owned(), json!(format!("l{n}")))]);
+    let mut patched = 0;
+    while events.len() < 1024 {
+        house
+            .engine
+            .patch(&key("agent:ops:main"), fields(patched))
+            .await
+            .unwrap();
+        patched += 1;
+    }
+    house
+        .engine
+        .patch(&key("agent:ops:main"), fields(patched))
+        .await
+        .unwrap();
+    for _ in 0..1024 {
+        events.recv().await.unwrap();
+    }
+    let told = tokio::time::timeout(Duration::from_secs(1), events.recv())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(matches!(told.what, What::Resync {}), "{told:?}");
+}
