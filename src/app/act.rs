@@ -498,10 +498,7 @@ impl App {
         let is_alive = running + queued > 0 && !self.is_read_only();
         let mut items = Vec::new();
         if is_alive {
-            let keep = Item::new(
-                "keep them running in the background",
-                Pick::Quit(Quit::Keep),
-            );
+            let keep = Item::new("keep them in the background", Pick::Quit(Quit::Keep));
             items.push(keep.letter('k'));
             items.push(Item::new("stop them", Pick::Quit(Quit::Stop)).letter('s'));
             items.push(Item::new("stay", Pick::Close).letter('n'));
@@ -744,7 +741,7 @@ impl App {
             }
             let sender = Sender::Session(line.key.clone());
             let is_it = self.compose.sender == sender;
-            let label = clean_format!("from {}", self.sessions.name(&line.key));
+            let label = clean_format!("from {}", self.sessions.speaker(&line.key));
             items.push(
                 Item::new(label, Pick::Sender(sender))
                     .detail(line.key.clean())
@@ -782,7 +779,7 @@ impl App {
             .map(|sent| {
                 let key = super::sessions::identity(&sent.entry.target);
                 let first = sent.entry.text.clean();
-                let label = clean_format!("{} · {}", self.sessions.name(&key), first);
+                let label = clean_format!("{} · {}", self.sessions.speaker(&key), first);
                 let age = super::ages::shown(self.now_ms, sent.entry.sent_at);
                 let state = sent.state_shown();
                 Item::new(label, Pick::GoTo(key)).detail(clean_format!("{} · {}", state, age))

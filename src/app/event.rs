@@ -53,6 +53,8 @@ pub enum What {
     /// Something of the runtime failed and nobody waits for it (a draft could not be kept).
     Trouble(Clean),
     Resumed,
+    /// The program ends, by a signal: what is typed is kept.
+    Leaving,
 }
 
 /// What the mouse did, in cells from 0.

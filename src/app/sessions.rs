@@ -246,6 +246,14 @@ impl SessionsPane {
             .map_or_else(|| key.short(), |session| session.name.clone())
     }
 
+    /// Who speaks in a session: the agent for its main session, else the session's name.
+    pub fn speaker(&self, key: &SessionKey) -> Clean {
+        match key.agent() {
+            Some(agent) if self.get(key).is_none_or(|s| s.kind == Kind::Main) => agent.clean(),
+            _ => self.name(key),
+        }
+    }
+
     /// Index of the selected line.
     pub fn selected_line(&self) -> Option<usize> {
         let selected = self.selected.as_ref()?;

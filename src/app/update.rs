@@ -89,6 +89,7 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
         What::FileRead { path, result } => app.file_read(&path, result),
         What::Trouble(text) => app.say(Tone::Bad, text),
         What::Resumed => app.out.push(Effect::Redraw),
+        What::Leaving => app.save_draft(),
     }
     std::mem::take(&mut app.out)
 }

@@ -148,6 +148,9 @@ pub async fn run(
         .turn(&mut screen, &mut signals, answers, events)
         .await;
     drop(screen);
+    if !matches!(left, Ok((Left::Quit, _))) {
+        browser.take(What::Leaving);
+    }
     let stops = matches!(left, Ok((_, Some(Quit::Stop))));
     browser.runner.finish(stops).await;
     left.map(|(left, _)| left)

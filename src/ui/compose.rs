@@ -52,7 +52,7 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect) {
     let title = canvas.style(if focused { Role::Focus } else { Role::Title });
     let columns = usize::from(area.width.saturating_sub(4));
     let left = word("Send to ", title).with(target.clean(), title);
-    let sender = compose.sender_shown(|key| app.sessions.name(key));
+    let sender = compose.sender_shown(|key| app.sessions.speaker(key));
     let sender_role = match compose.sender {
         Sender::Operator => Role::Dim,
         Sender::Session(_) => Role::Peer,

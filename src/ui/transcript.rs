@@ -885,8 +885,5 @@ fn outcomes(t: &Transcript, at: usize, with_text: bool) -> Vec<Option<Outcome>> 
 
 /// Who speaks in a session: the agent for its main session, else the session's name.
 fn who(app: &App, key: &SessionKey) -> Clean {
-    match key.agent() {
-        Some(agent) if key.rest() == "main" => agent.clean(),
-        _ => app.sessions.name(key),
-    }
+    app.sessions.speaker(key)
 }

@@ -1322,3 +1322,260 @@ fn a_browser_that_was_just_opened_shows_what_moves_once_unless_somebody_chose() 
         assert_eq!(selected.as_str(), expected, "{keys:?}");
     }
 }
+
+mod total {
+    use super::*;
+    use crosstalk::app::event::{Mouse, MouseDid};
+    use crosstalk::app::geometry::{Area, Size, Spot};
+    use crosstalk::app::key::Code;
+    use crosstalk::protocol::methods::Code as Code_;
+    use proptest::prelude::*;
+
+    fn any_key() -> impl Strategy<Value = KeyPress> {
+        let code = prop_oneof![
+            8 => prop::sample::select(" /?:.<>{}0123456789aAbcCdDeFgGhiJjKklLmMnNoOpPqRrsStTuwxXyYz".chars().collect::<Vec<_>>())
+                .prop_map(Code::Char),
+            1 => any::<char>().prop_map(Code::Char),
+            6 => prop::sample::select(vec![
+                Code::Enter, Code::Esc, Code::Tab, Code::Backspace, Code::Delete, Code::Left, Code::Right,
+                Code::Up, Code::Down, Code::Home, Code::End, Code::PageUp, Code::PageDown,
+            ]),
+        ];
+        (
+            code,
+            prop::bool::weighted(0.2),
+            prop::bool::weighted(0.1),
+            prop::bool::weighted(0.1),
+        )
+            .prop_map(|(code, ctrl, alt, shift)| KeyPress::new(code, ctrl, alt, shift))
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Key(KeyPress),
+        Paste(String),
+        Mouse(u16, u16, u8),
+        Appended(u8, u64, String),
+        Run(u8, u8, u8),
+        Reply(u8, u64),
+        Fail(u8),
+        Drawn(u64, u64, bool),
+        Later(i64),
+        Resize(u16, u16),
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            12 => any_key().prop_map(Step::Key),
+            1 => "\\PC{0,12}|a\nb".prop_map(Step::Paste),
+            2 => (0u16..120, 0u16..40, 0u8..5).prop_map(|(x, y, did)| Step::Mouse(x, y, did)),
+            3 => (0u8..4, 0u64..20, "[a-z/]{0,6}").prop_map(|(s, p, t)| Step::Appended(s, p, t)),
+            3 => (0u8..4, 0u8..4, 0u8..5).prop_map(|(s, r, w)| Step::Run(s, r, w)),
+            3 => (any::<u8>(), 0u64..10).prop_map(|(w, n)| Step::Reply(w, n)),
+            1 => any::<u8>().prop_map(Step::Fail),
+            2 => (0u64..20, 0u64..20, any::<bool>()).prop_map(|(a, b, c)| Step::Drawn(a, b, c)),
+            1 => (0i64..100_000).prop_map(Step::Later),
+            1 => (0u16..200, 0u16..80).prop_map(|(c, r)| Step::Resize(c, r)),
+        ]
+    }
+
+    fn key_of(session: u8) -> String {
+        [
+            "agent:a:main",
+            "agent:b:main",
+            "agent:a:subagent:1",
+            "agent:new:main",
+        ][usize::from(session) % 4]
+            .to_owned()
+    }
+
+    fn answer_for(request: &Request, n: u64) -> Reply {
+        match request {
+            Request::History(_) => {
+                let lines = (n..n + 5).map(|p| line(p * 100, "x")).collect();
+                Reply::Lines(page(lines, n * 100, (n + 5) * 100, n == 0))
+            }
+            Request::List(_) => Reply::Rows(Rows {
+                rows: three(),
+                ..Rows::default()
+            }),
+            Request::Choices {} => Reply::Choices(Default::default()),
+            Request::Tool { .. } => {
+                let status = ["accepted", "ok", "error", "timeout", "odd"][(n % 5) as usize];
+                Reply::Tool {
+                    payload: json!({ "status": status, "childSessionKey": key_of(n as u8), "reply": "r" }),
+                }
+            }
+            Request::Send { run_id, key, .. } => Reply::Accepted(Accepted {
+                run_id: run_id.clone(),
+                session_key: key.clone(),
+                queued_behind: 1,
+            }),
+            Request::Wait { run_id, .. } => Reply::Waited(Waited {
+                run_id: run_id.clone(),
+                outcome: n.is_multiple_of(2).then_some(Outcome::Ok),
+                reply: Some("r".into()),
+                error: None,
+                post: None,
+                started_at: None,
+                ended_at: None,
+            }),
+            _ => Reply::Done { note: None },
+        }
+    }
+
+    fn take(screen: &mut Screen, step: Step) {
+        match step {
+            Step::Key(key) => {
+                screen.happen(What::Key(key));
+            }
+            Step::Paste(text) => {
+                screen.happen(What::Paste(text.into()));
+            }
+            Step::Mouse(column, row, did) => {
+                let did = [
+                    MouseDid::Press,
+                    MouseDid::Drag,
+                    MouseDid::Release,
+                    MouseDid::WheelUp,
+                    MouseDid::WheelDown,
+                ][usize::from(did)];
+                screen.happen(What::Mouse(Mouse { column, row, did }));
+            }
+            Step::Appended(session, position, text) => {
+                let raw = line(position * 100, &text);
+                let position = raw.position;
+                let what = backend::What::MessageAppended {
+                    message: Box::new(raw),
+                    position,
+                };
+                screen.event(&key_of(session), None, what);
+            }
+            Step::Run(session, run, what) => {
+                let origin = RunOrigin::Operator;
+                let what = match what {
+                    0 => backend::What::RunAccepted {
+                        origin,
+                        queued_behind: Some(1),
+                    },
+                    1 => backend::What::RunStarted { origin },
+                    2 => backend::What::RunDelta {
+                        text: None,
+                        delta: Some("d".into()),
+                        thinking: None,
+                    },
+                    3 => backend::What::Resync {},
+                    _ => backend::What::RunEnded {
+                        origin,
+                        outcome: Outcome::Error,
+                        error: None,
+                        usage: None,
+                    },
+                };
+                screen.event(&key_of(session), Some(&format!("r{run}")), what);
+            }
+            Step::Reply(which, n) => {
+                let calls: Vec<(Ticket, Request)> = screen
+                    .out
+                    .iter()
+                    .filter_map(|effect| match effect {
+                        Effect::Call { ticket, call } => Some((*ticket, call.request.clone())),
+                        _ => None,
+                    })
+                    .collect();
+                let (ticket, request) =
+                    &calls[calls.len() - 1 - usize::from(which) % calls.len().min(6)];
+                screen.reply(*ticket, Ok(answer_for(request, n)));
+            }
+            Step::Fail(which) => {
+                let last = screen.ticket(|_| true).map_or(0, |(ticket, _)| ticket.0);
+                let ticket = Ticket(last.saturating_sub(u64::from(which) % 6));
+                screen.reply(ticket, Err(Failure::new(Code_::Unavailable, "gone")));
+            }
+            Step::Drawn(first, last, at_bottom) => {
+                screen.happen(What::Drawn(Box::new(Viewport {
+                    spots: vec![
+                        (
+                            Area {
+                                x: 0,
+                                y: 0,
+                                width: 40,
+                                height: 20,
+                            },
+                            Spot::Session(SessionKey::foreign(&key_of(first as u8))),
+                        ),
+                        (
+                            Area {
+                                x: 40,
+                                y: 0,
+                                width: 1,
+                                height: 40,
+                            },
+                            Spot::Divider,
+                        ),
+                        (
+                            Area {
+                                x: 41,
+                                y: 0,
+                                width: 60,
+                                height: 20,
+                            },
+                            Spot::Message(last * 100),
+                        ),
+                        (
+                            Area {
+                                x: 41,
+                                y: 20,
+                                width: 60,
+                                height: 10,
+                            },
+                            Spot::MenuItem(first as usize),
+                        ),
+                    ],
+                    list_top: first as usize,
+                    list_rows: 10,
+                    transcript: TranscriptView {
+                        top: Some((first * 100, 0)),
+                        first: Some(first * 100),
+                        last: Some(last * 100),
+                        first_cut: first.is_multiple_of(2),
+                        last_cut: last.is_multiple_of(2),
+                        at_top: first == 0,
+                        at_bottom,
+                        rows: 10,
+                    },
+                    pager_top: 0,
+                    pager_rows: 5,
+                    narrow: at_bottom,
+                })));
+            }
+            Step::Later(ms) => {
+                screen.after(ms);
+            }
+            Step::Resize(columns, rows) => {
+                screen.happen(What::Resize(Size { columns, rows }));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// No sequence of events makes it panic, and what is derived can be asked for at any moment.
+        #[test]
+        fn whatever_happens_it_goes_on(steps in prop::collection::vec(any_step(), 1..80)) {
+            let mut screen = Screen::with(three());
+            for step in steps {
+                take(&mut screen, step);
+                let app = &screen.app;
+                prop_assert!(app.next_wake() > Some(app.now_ms));
+                crosstalk::app::help::footer(app);
+                crosstalk::app::help::sections(app);
+                app.compose_hint();
+                app.sessions.hidden(app.now_ms);
+                let positions: Vec<u64> = app.transcript.items.iter().map(|m| m.position).collect();
+                prop_assert!(positions.is_sorted_by(|a, b| a < b), "{positions:?}");
+            }
+        }
+    }
+}
