@@ -337,6 +337,13 @@ impl SessionsPane {
         }
     }
 
+    /// Runs began or ended. Rows move only where their place depends on it: with many sessions that is most of the work.
+    pub(super) fn states_changed(&mut self, now_ms: i64) {
+        if self.sort == Sort::State || self.filters.live_only {
+            self.rebuild(now_ms);
+        }
+    }
+
     fn passes(&self, session: &Session, now_ms: i64, with_kind: bool) -> bool {
         let f = &self.filters;
         (f.archived_too || !session.archived)

@@ -602,7 +602,7 @@ impl App {
         if !live.running.contains(&run) {
             live.queued.insert(run.clone());
         }
-        self.sessions.rebuild(self.now_ms);
+        self.sessions.states_changed(self.now_ms);
         self.send_queued(&run, queued_behind);
     }
 
@@ -613,7 +613,7 @@ impl App {
         let live = self.sessions.live.entry(key).or_default();
         live.queued.remove(&run);
         live.running.insert(run.clone());
-        self.sessions.rebuild(self.now_ms);
+        self.sessions.states_changed(self.now_ms);
         self.send_running(&run);
         self.show_what_moves();
     }
@@ -654,7 +654,7 @@ impl App {
             }
         }
         self.sessions.ended(key, outcome);
-        self.sessions.rebuild(self.now_ms);
+        self.sessions.states_changed(self.now_ms);
         if self.transcript.key.as_ref() == Some(key) {
             self.transcript.run_ended(run, outcome, error.clone(), at);
         }
