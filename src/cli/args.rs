@@ -55,7 +55,7 @@ pub struct Global {
     pub no_color: bool,
     /// Log more (repeat for even more)
     #[arg(short, global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
+    pub log_level: u8,
 }
 
 /// What there is to do.

@@ -83,7 +83,7 @@ fn one_line(error: &clap::Error) -> String {
 /// Sends what is traced to the log file.
 pub fn install_log(cli: &Cli) {
     if let Ok(places) = Places::find() {
-        log::install(&places.log(), cli.global.verbose);
+        log::install(&places.log(), cli.global.log_level);
     }
 }
 

@@ -131,11 +131,16 @@ impl Printer {
         }
         for row in std::iter::once(&heading).chain(rows) {
             let mut line = Clean::empty();
+            // Blanks are owed until something follows, so that none stand at the end.
+            let mut owed = 0;
             for (at, (wide, cell)) in wide.iter().zip(row).enumerate() {
                 let cell = cut(at, cell);
-                let pad = wide.saturating_sub(width(cell.as_str()));
+                if !cell.as_str().is_empty() {
+                    line.push(&clean_format!("{:1$}", "", owed));
+                    owed = 0;
+                }
                 line.push(&cell);
-                line.push(&clean_format!("{:1$}", "", pad + 2));
+                owed += wide.saturating_sub(width(cell.as_str())) + 2;
             }
             self.line(&line)?;
         }

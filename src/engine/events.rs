@@ -143,13 +143,15 @@ impl Hub {
         }
     }
 
-    /// Events from now on, or those after a cursor first. A cursor that is not kept any more gives a `resync`.
+    /// Events from now on, or those after a cursor first. A cursor that is not kept any more gives a `resync`; `0` is
+    /// before everything that is kept.
     pub fn subscribe(&self, since: Option<&str>) -> mpsc::Receiver<Event> {
         let mut state = self.state();
         let missed: Option<Vec<Event>> = match since {
             None => Some(Vec::new()),
             Some(cursor) => cursor.parse::<u64>().ok().and_then(|seq| {
-                let known = seq == state.seq
+                let known = seq == 0
+                    || seq == state.seq
                     || state
                         .kept
                         .front()
