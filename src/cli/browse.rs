@@ -47,7 +47,7 @@ pub struct ThrowAway(TempDir);
 /// directory of its own; with `throw_away` the cast in a directory that is removed at the end.
 ///
 /// # Errors
-/// Exit 6 without a terminal; as [`Source::open`].
+/// Exit 6 without a terminal; as [`crate::host::open`].
 pub async fn prepare(global: &Global, throw_away: bool) -> Result<Browse, Stop> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Err(Stop::io(

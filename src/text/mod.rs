@@ -113,7 +113,7 @@ impl Clean {
     pub fn slice(&self, range: std::ops::Range<usize>) -> Clean {
         Clean(self.0.get(range).unwrap_or_default().to_owned())
     }
-    /// Only for [`clean_format!`] and this module: the arguments were checked by [`Safe`].
+    /// Only for [`clean_format!`](crate::clean_format) and this module: the arguments were checked by [`Safe`].
     #[doc(hidden)]
     pub fn from_safe_format(arguments: fmt::Arguments<'_>) -> Self {
         Self(arguments.to_string())
@@ -144,7 +144,7 @@ impl From<&'static str> for Clean {
     }
 }
 
-/// What may stand in a [`clean_format!`]: clean text, numbers and our own fixed words.
+/// What may stand in a [`clean_format!`](crate::clean_format): clean text, numbers and our own fixed words.
 pub trait Safe: fmt::Display {}
 impl Safe for Clean {}
 impl Safe for &Clean {}
@@ -153,7 +153,7 @@ impl Safe for char {}
 macro_rules! safe_numbers { ($($t:ty)*) => { $(impl Safe for $t {} impl Safe for &$t {})* } }
 safe_numbers!(u8 u16 u32 u64 usize i32 i64 f32 f64);
 
-/// Checks at compile time that a value may be shown; see [`clean_format!`].
+/// Checks at compile time that a value may be shown; see [`clean_format!`](crate::clean_format).
 #[doc(hidden)]
 pub fn safe<T: Safe>(value: T) -> T {
     value
