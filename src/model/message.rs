@@ -175,6 +175,8 @@ pub enum Damage {
     NotAnObject,
     /// Longer than what is read for a view; `bytes` tells.
     TooLong,
+    /// It was stored packed, and what is there cannot be unpacked.
+    NotUnpacked,
 }
 
 impl Damage {
@@ -186,6 +188,7 @@ impl Damage {
             Damage::NotUtf8 => "line is not UTF-8 text",
             Damage::NotAnObject => "line is not an object",
             Damage::TooLong => "line is too long to show",
+            Damage::NotUnpacked => "line cannot be unpacked",
         }
     }
 }

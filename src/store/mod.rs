@@ -29,8 +29,8 @@ pub enum StoreError {
         found: i64,
         known: i64,
     },
-    /// A foreign directory that keeps its sessions in databases only (D-8).
-    #[error("{} keeps its sessions in a newer format (databases) that is not readable yet; reach it through its gateway: --gateway URL", .dir.display())]
+    /// A foreign directory that keeps its sessions in databases only, none of which can be read (D-8).
+    #[error("{} keeps its sessions in a newer format (databases) that cannot be read here; reach it through its gateway: --gateway URL", .dir.display())]
     Format { dir: PathBuf },
     /// Our own database is damaged (D-5).
     #[error("{} is damaged: {reason}; nothing was overwritten. {backup}", .file.display())]
@@ -125,8 +125,8 @@ pub enum Span {
     Whole,
 }
 
-/// The one reading interface of stores. Implementations: [`state::StateStore`] (our own), [`openclaw::files`] (spring
-/// directories), later the SQLite format. Reserved keys and cron runs are left out of lists by the store (K-12, K-13).
+/// The one reading interface of stores. Implementations: [`state::StateStore`] (our own), [`openclaw::directory`]
+/// (foreign ones, of files or databases). Reserved keys and cron runs are left out of lists by the store (K-12, K-13).
 pub trait Sessions: Send + Sync {
     /// Agents that have sessions (D-6).
     ///

@@ -181,18 +181,31 @@ impl Line {
     }
 }
 
+/// Reads a record that is kept by itself.
+///
+/// # Errors
+/// Why it is none.
+pub(super) fn record(text: &[u8]) -> Result<Value, Damage> {
+    let text = std::str::from_utf8(text).map_err(|_| Damage::NotUtf8)?;
+    match serde_json::from_str(text) {
+        Ok(line @ Value::Object(_)) => Ok(line),
+        Ok(_) => Err(Damage::NotAnObject),
+        Err(_) => Err(Damage::NotJson),
+    }
+}
+
 fn only_value(json: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(json).is_ok()
 }
 
 /// How much a page may still hold.
-struct Room {
+pub(super) struct Room {
     messages: usize,
     bytes: u64,
 }
 
 impl Room {
-    fn of(limit: usize) -> Self {
+    pub(super) fn of(limit: usize) -> Self {
         Self {
             messages: limit,
             bytes: if limit == usize::MAX {
@@ -203,11 +216,11 @@ impl Room {
         }
     }
 
-    fn is_left(&self) -> bool {
+    pub(super) fn is_left(&self) -> bool {
         self.messages > 0 && self.bytes > 0
     }
 
-    fn take(&mut self, record: &RawLine) {
+    pub(super) fn take(&mut self, record: &RawLine) {
         self.messages -= usize::from(record.message().is_some());
         self.bytes = self.bytes.saturating_sub(record.bytes + LINE_COST_BYTES);
     }

@@ -15,8 +15,8 @@ use crate::store::{Sessions, Span, StoreError};
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -103,6 +103,20 @@ struct Names {
     files: BTreeSet<OsString>,
     /// The watcher lost its place: anything may have changed.
     all: bool,
+}
+
+impl Names {
+    /// The file that a transcript is in is among them, or the log of a database.
+    fn name(&self, tail: &Tail) -> bool {
+        let named = |name: Option<&OsStr>| name.is_some_and(|name| self.files.contains(name));
+        let database = tail.source.parent().filter(|_| tail.is_numbered);
+        named(tail.source.file_name())
+            || database.is_some_and(|file| {
+                let mut log = file.as_os_str().to_owned();
+                log.push("-wal");
+                named(file.file_name()) || named(Path::new(&log).file_name())
+            })
+    }
 }
 
 impl Changes {
@@ -204,10 +218,12 @@ struct Follower {
 /// How far a transcript was followed.
 #[derive(Clone, PartialEq)]
 struct Tail {
-    path: PathBuf,
+    source: PathBuf,
     end: u64,
     /// `end` is where a line begins; else only how long the file was.
     is_line_start: bool,
+    /// It stands in a database.
+    is_numbered: bool,
 }
 
 impl Follower {
@@ -242,14 +258,14 @@ impl Follower {
     fn start(&mut self) -> Result<(), StoreError> {
         let entries = self.inner.store.entries()?;
         for entry in &entries {
-            if let Some(path) = self.inner.store.transcript_path(entry) {
-                let end = length(&path);
+            if let Some(reach) = self.inner.store.reach(entry) {
                 self.tails.insert(
                     entry.key.clone(),
                     Tail {
-                        path,
-                        end,
-                        is_line_start: end == 0,
+                        source: reach.source,
+                        end: reach.end,
+                        is_line_start: reach.is_numbered || reach.end == 0,
+                        is_numbered: reach.is_numbered,
                     },
                 );
             }
@@ -310,10 +326,7 @@ impl Follower {
         for (key, entry) in &entries {
             let old = self.entries.get(key);
             let same = old.is_some_and(|old| Arc::ptr_eq(old, entry) || old == entry);
-            let named = self.tails.get(key).is_some_and(|tail| {
-                let name = tail.path.file_name();
-                name.is_some_and(|name| names.files.contains(name))
-            });
+            let named = self.tails.get(key).is_some_and(|tail| names.name(tail));
             if !same || named || names.all {
                 self.follow(entry, &mut found);
             }
@@ -325,24 +338,25 @@ impl Follower {
     /// Reads what was added to a transcript.
     fn follow(&mut self, entry: &Entry, found: &mut Vec<Found>) {
         let store = &self.inner.store;
-        let Some(path) = store.transcript_path(entry) else {
+        let Some(reach) = store.reach(entry) else {
             return;
         };
         let mut tail = match self.tails.remove(&entry.key) {
-            Some(tail) if tail.path == path => tail,
+            Some(tail) if tail.source == reach.source => tail,
             // A new session, or another file after a reset: from its start.
             _ => Tail {
-                path,
+                source: reach.source,
                 end: 0,
                 is_line_start: true,
+                is_numbered: reach.is_numbered,
             },
         };
-        let long = length(&tail.path);
+        let long = reach.end;
         if long < tail.end {
             // Rewritten: positions mean nothing any more.
             found.push(Found::plain(Some(&entry.key), What::Resync {}));
             tail.end = long;
-            tail.is_line_start = false;
+            tail.is_line_start = reach.is_numbered;
         } else if long > tail.end {
             if !tail.is_line_start
                 && let Ok(start) = store.line_start(entry, tail.end)
@@ -368,10 +382,6 @@ impl Follower {
         }
         self.tails.insert(entry.key.clone(), tail);
     }
-}
-
-fn length(path: &std::path::Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |found| found.len())
 }
 
 fn by_key(entries: Vec<Arc<Entry>>) -> HashMap<SessionKey, Arc<Entry>> {

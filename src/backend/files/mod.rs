@@ -17,7 +17,7 @@ use crate::model::policy;
 use crate::model::tools::{NAMES, ToolStatus};
 use crate::model::visibility::Doing;
 use crate::protocol::methods::{Call, Caller, Code, Detail, Failure, Info, Reply, Request, Waited};
-use crate::store::openclaw::files::FilesStore;
+use crate::store::openclaw::directory::Directory;
 use crate::store::{Sessions, StoreError};
 use crate::text::{Untrusted, clean_str};
 use futures_util::FutureExt;
@@ -35,7 +35,7 @@ pub struct FilesBackend {
 }
 
 struct Inner {
-    store: FilesStore,
+    store: Directory,
     settings: Settings,
     clock: Clock,
     /// Remarks about the directory's configuration.
@@ -46,13 +46,12 @@ impl FilesBackend {
     /// Opens a directory with the settings it brings along. Blocks.
     ///
     /// # Errors
-    /// As [`FilesStore::open`].
+    /// As [`Directory::open`].
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let own = OwnConfig::read(dir);
         Ok(Self {
             inner: Arc::new(Inner {
-                store: FilesStore::open(dir, own.store.as_deref())?
-                    .with_main_key(&own.settings.main_key),
+                store: Directory::open(dir, own.store.as_deref(), &own.settings.main_key)?,
                 settings: own.settings,
                 clock: Clock::system(),
                 warnings: own.warnings,

@@ -6,22 +6,18 @@
 //! version (L-27).
 
 use super::index::{self, Index};
-use super::query::Matcher;
+use super::view::{Place, Session, Stamp, TICK, View, leads_into};
 use crate::model::key::{AgentId, SessionKey, is_safe_session_id};
 use crate::model::session::Entry;
 use crate::store::{Filter, Page, Query, Sessions, Span, StoreError, TranscriptPage, transcript};
 use crate::text::clean_str;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File, Metadata};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
-
-/// A file changed less than this before it was read may change again without a new time stamp: kernels count in
-/// ticks of some milliseconds.
-const TICK: Duration = Duration::from_millis(20);
+use std::time::SystemTime;
 
 /// An OpenClaw state directory in the spring format, read-only.
 pub struct FilesStore {
@@ -51,46 +47,11 @@ struct Cached {
     warning: Option<String>,
 }
 
-/// What tells that a file is the one that was read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    bytes: u64,
-    inode: u64,
-}
-
-/// An agent and its index.
-#[derive(Clone)]
-struct Place {
-    agent: AgentId,
-    index: PathBuf,
-}
-
-/// All indexes as one.
-#[derive(Default)]
-struct View {
-    /// By `updatedAt` descending, then key (L-20).
-    sessions: Vec<Session>,
-    by_key: HashMap<SessionKey, usize>,
-    by_id: HashMap<String, Vec<usize>>,
-    /// Children of a session, in the order of the list.
-    by_parent: HashMap<SessionKey, Vec<usize>>,
-    agents: Vec<AgentId>,
-    warnings: Vec<String>,
-}
-
-#[derive(Clone)]
-struct Session {
-    entry: Arc<Entry>,
-    place: Arc<Place>,
-}
-
 impl FilesStore {
     /// Opens a directory. `store_pattern` is the directory's own `session.store` (C-5). Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the directory is missing or cannot be read; [`StoreError::Format`] when its sessions
-    /// are kept in databases only (D-8).
+    /// [`StoreError::Io`] when the directory is missing or cannot be read.
     pub fn open(dir: &Path, store_pattern: Option<&str>) -> Result<Self, StoreError> {
         let dir = std::path::absolute(dir).map_err(failed("cannot open", dir))?;
         fs::read_dir(&dir).map_err(failed("cannot open", &dir))?;
@@ -100,15 +61,6 @@ impl FilesStore {
             held: Mutex::default(),
             dir,
         };
-        let (places, _) = store.places()?;
-        let any_index = places
-            .iter()
-            .any(|place| place.index.symlink_metadata().is_ok());
-        let any_database =
-            !store.databases()?.is_empty() || store.dir.join("state/openclaw.sqlite").exists();
-        if !any_index && any_database {
-            return Err(StoreError::Format { dir: store.dir });
-        }
         store.view()?;
         Ok(store)
     }
@@ -136,10 +88,10 @@ impl FilesStore {
         let mut dirs = BTreeSet::from([self.dir.clone(), self.dir.join("agents")]);
         for place in &places {
             dirs.insert(self.agent_dir(&place.agent));
-            if let Some(agent) = place.sessions_dir().parent() {
+            if let Some(agent) = place.dir().parent() {
                 dirs.insert(agent.to_owned());
             }
-            dirs.insert(place.sessions_dir().to_owned());
+            dirs.insert(place.dir().to_owned());
         }
         Ok(dirs.into_iter().filter(|dir| dir.is_dir()).collect())
     }
@@ -149,12 +101,7 @@ impl FilesStore {
     /// # Errors
     /// As [`Sessions::agents`].
     pub fn entries(&self) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let view = self.view()?;
-        let listed = view.sessions.iter().map(|session| &session.entry);
-        Ok(listed
-            .filter(|entry| is_listed(&entry.key))
-            .map(Arc::clone)
-            .collect())
+        Ok(self.view()?.listed())
     }
 
     /// The entry as it is stored, every member; `None` when it is gone.
@@ -167,7 +114,7 @@ impl FilesStore {
             return Ok(None);
         };
         let place = &session.place;
-        let stored = read_text(&place.index).ok().and_then(|(text, _)| {
+        let stored = read_text(&place.file).ok().and_then(|(text, _)| {
             // Under the key that the index has, which is another one for a main session with a key of its own.
             [key, &SessionKey::of(&place.agent, "main")]
                 .into_iter()
@@ -231,7 +178,7 @@ impl FilesStore {
         let names = self.agent_names()?;
         let usual = |name: &String| Place {
             agent: AgentId::mend(name),
-            index: self
+            file: self
                 .dir
                 .join("agents")
                 .join(name)
@@ -262,45 +209,38 @@ impl FilesStore {
                 .iter()
                 .map(|name| Place {
                     agent: AgentId::mend(name),
-                    index: resolved.replace("{agentId}", name).into(),
+                    file: resolved.replace("{agentId}", name).into(),
                 })
                 .collect()
         } else {
             vec![Place {
                 agent: AgentId::main(),
-                index: resolved.into(),
+                file: resolved.into(),
             }]
         };
         Ok((places, Vec::new()))
     }
 
-    /// Agents that keep sessions in a database of the newer format and have no index (D-8).
-    fn databases(&self) -> Result<Vec<String>, StoreError> {
-        let mut names = self.agent_names()?;
-        names.retain(|name| {
-            let agent = self.dir.join("agents").join(name);
-            agent.join("agent/openclaw-agent.sqlite").exists()
-                && !agent.join("sessions/sessions.json").exists()
-        });
-        Ok(names)
+    /// There is an index, good or bad.
+    ///
+    /// # Errors
+    /// As [`Sessions::agents`].
+    pub(super) fn has_index(&self) -> Result<bool, StoreError> {
+        let (places, _) = self.places()?;
+        let mut files = places.iter().map(|place| &place.file);
+        Ok(files.any(|file| file.symlink_metadata().is_ok()))
     }
 
     /// The sessions as they are now.
-    fn view(&self) -> Result<Arc<View>, StoreError> {
+    pub(super) fn view(&self) -> Result<Arc<View>, StoreError> {
         let (places, mut warnings) = self.places()?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted: BTreeSet<&PathBuf> = places.iter().map(|place| &place.index).collect();
+        let wanted: BTreeSet<&PathBuf> = places.iter().map(|place| &place.file).collect();
         let known = held.files.len();
         held.files.retain(|file, _| wanted.contains(file));
         let mut changed = held.files.len() != known || std::mem::take(&mut held.is_stale);
         for place in &places {
-            changed |= refresh(held.files.entry(place.index.clone()).or_default(), place);
-        }
-        for name in self.databases()? {
-            warnings.push(format!(
-                "{}: sessions are in a database of a newer format, which is not readable yet",
-                clean_str(&name)
-            ));
+            changed |= refresh(held.files.entry(place.file.clone()).or_default(), place);
         }
         if places.is_empty() && warnings.is_empty() {
             warnings.push(format!(
@@ -312,7 +252,12 @@ impl FilesStore {
         let agents: BTreeSet<AgentId> = places.iter().map(|place| place.agent.clone()).collect();
         let agents: Vec<AgentId> = agents.into_iter().collect();
         if changed || held.view.warnings != warnings || held.view.agents != agents {
-            let mut view = View::of(&places, &held.files, &self.main_key);
+            let read = places.iter().filter_map(|place| {
+                let entries = &held.files.get(&place.file)?.entries;
+                Some((Arc::new(place.clone()), Arc::clone(entries)))
+            });
+            let sessions = read.flat_map(|(place, entries)| Session::all(&place, &entries));
+            let mut view = View::of(sessions, &self.main_key);
             view.warnings = warnings;
             view.agents = agents;
             held.view = Arc::new(view);
@@ -325,7 +270,7 @@ impl FilesStore {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.view.get(&entry.key, &self.main_key).map_or_else(
             || self.agent_dir(&entry.agent()).join("sessions"),
-            |session| session.place.sessions_dir().to_owned(),
+            |session| session.place.dir().to_owned(),
         )
     }
 
@@ -361,41 +306,15 @@ impl Sessions for FilesStore {
     }
 
     fn list(&self, query: &Query, filter: Filter<'_>) -> Result<Page, StoreError> {
-        let view = self.view()?;
-        let matcher = Matcher::new(query, &self.main_key);
-        let end = query
-            .limit
-            .map_or(usize::MAX, |limit| query.offset.saturating_add(limit));
-        let mut page = Page::default();
-        for session in view.candidates(query) {
-            let entry = &*session.entry;
-            let listed = is_listed(&entry.key)
-                && matcher.fits(entry)
-                && filter.is_none_or(|may_see| may_see(entry));
-            if listed {
-                if (query.offset..end).contains(&page.total) {
-                    page.entries.push(entry.clone());
-                }
-                page.total += 1;
-            }
-        }
-        Ok(page)
+        Ok(self.view()?.list(query, filter, &self.main_key))
     }
 
     fn entry(&self, key: &SessionKey) -> Result<Option<Entry>, StoreError> {
-        let view = self.view()?;
-        Ok(view
-            .get(key, &self.main_key)
-            .map(|session| (*session.entry).clone()))
+        Ok(self.view()?.entry(key, &self.main_key))
     }
 
     fn by_session_id(&self, id: &str) -> Result<Vec<Entry>, StoreError> {
-        let view = self.view()?;
-        let found = view.by_id.get(id).map(Vec::as_slice).unwrap_or_default();
-        Ok(found
-            .iter()
-            .map(|at| (*view.sessions[*at].entry).clone())
-            .collect())
+        Ok(self.view()?.by_session_id(id))
     }
 
     fn transcript_path(&self, entry: &Entry) -> Option<PathBuf> {
@@ -443,123 +362,9 @@ impl Sessions for FilesStore {
     }
 }
 
-impl Place {
-    fn sessions_dir(&self) -> &Path {
-        self.index.parent().unwrap_or(&self.index)
-    }
-}
-
-impl View {
-    fn of(places: &[Place], files: &BTreeMap<PathBuf, Cached>, main_key: &str) -> Self {
-        let mut newest: HashMap<SessionKey, Session> = HashMap::new();
-        for place in places {
-            let Some(file) = files.get(&place.index) else {
-                continue;
-            };
-            let place = Arc::new(place.clone());
-            for entry in file.entries.iter() {
-                // K-16: of several spellings the newest; of equally new ones the first.
-                let older = newest
-                    .get(&entry.key)
-                    .is_some_and(|other| other.entry.updated_at >= entry.updated_at);
-                if !older {
-                    let session = Session {
-                        entry: Arc::clone(entry),
-                        place: Arc::clone(&place),
-                    };
-                    newest.insert(entry.key.clone(), session);
-                }
-            }
-        }
-        if main_key != "main" {
-            rename_main(&mut newest, main_key);
-        }
-        let mut sessions: Vec<Session> = newest.into_values().collect();
-        sessions.sort_unstable_by(|a, b| {
-            (b.entry.updated_at, &a.entry.key).cmp(&(a.entry.updated_at, &b.entry.key))
-        });
-        let mut view = View::default();
-        for (at, session) in sessions.iter().enumerate() {
-            view.by_key.insert(session.entry.key.clone(), at);
-            if let Some(parent) = &session.entry.spawned_by {
-                view.by_parent.entry(parent.clone()).or_default().push(at);
-            }
-            if !session.entry.session_id.is_empty() {
-                let same = view.by_id.entry(session.entry.session_id.clone());
-                same.or_default().push(at);
-            }
-        }
-        view.sessions = sessions;
-        view
-    }
-
-    /// Sessions that can answer a query, in the order of the list: children are asked for row by row.
-    fn candidates<'a>(&'a self, query: &Query) -> Box<dyn Iterator<Item = &'a Session> + 'a> {
-        match &query.spawned_by {
-            None => Box::new(self.sessions.iter()),
-            Some(parent) => {
-                let children = self.by_parent.get(parent).into_iter().flatten();
-                Box::new(children.filter_map(|at| self.sessions.get(*at)))
-            }
-        }
-    }
-
-    fn get(&self, key: &SessionKey, main_key: &str) -> Option<&Session> {
-        let at = self.by_key.get(key).or_else(|| {
-            let agent = key.agent().filter(|_| key.rest() == "main")?;
-            self.by_key.get(&SessionKey::of(&agent, main_key))
-        })?;
-        self.sessions.get(*at)
-    }
-}
-
-/// K-16: `agent:<id>:main` counts for `agent:<id>:<mainKey>`, and gives way to it; children name it likewise.
-fn rename_main(sessions: &mut HashMap<SessionKey, Session>, main_key: &str) {
-    let renamed = |key: &SessionKey| {
-        let agent = key.agent().filter(|_| key.rest() == "main")?;
-        Some(SessionKey::of(&agent, main_key))
-    };
-    for session in sessions.values_mut() {
-        if let Some(parent) = session.entry.spawned_by.as_ref().and_then(renamed) {
-            Arc::make_mut(&mut session.entry).spawned_by = Some(parent);
-        }
-    }
-    let old: Vec<(SessionKey, SessionKey)> = sessions
-        .keys()
-        .filter_map(|key| Some((key.clone(), renamed(key)?)))
-        .collect();
-    for (key, main) in old {
-        if let Some(mut session) = sessions.remove(&key) {
-            sessions.entry(main.clone()).or_insert_with(|| {
-                Arc::make_mut(&mut session.entry).key = main;
-                session
-            });
-        }
-    }
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Self {
-            modified: metadata.modified().ok(),
-            bytes: metadata.len(),
-            inode,
-        }
-    }
-}
-
-/// K-12, K-13.
-fn is_listed(key: &SessionKey) -> bool {
-    !key.is_reserved() && !key.is_cron_run()
-}
-
 /// Reads an index again when it changed. True when there is something new.
 fn refresh(file: &mut Cached, place: &Place) -> bool {
-    let path = &place.index;
+    let path = &place.file;
     let name = || clean_str(&path.display().to_string());
     let now = match fs::metadata(path) {
         Ok(metadata) => Stamp::of(&metadata),
@@ -676,14 +481,6 @@ fn is_transcript_name(path: &Path) -> bool {
 fn is_link(path: &Path) -> bool {
     path.symlink_metadata()
         .is_ok_and(|found| found.is_symlink())
-}
-
-/// Lies in the directory once all links are resolved.
-fn leads_into(path: &Path, dir: &Path) -> bool {
-    match (path.canonicalize(), dir.canonicalize()) {
-        (Ok(path), Ok(dir)) => path.starts_with(dir),
-        _ => false,
-    }
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {

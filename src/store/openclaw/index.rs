@@ -39,6 +39,14 @@ pub(super) fn read(text: &str, agent: &AgentId) -> Result<Index, serde_json::Err
     Ok(index)
 }
 
+/// Reads one entry that is kept by itself; `None` for anything that is no object.
+pub(super) fn entry(text: &str, key: SessionKey, agent: &AgentId) -> Option<Entry> {
+    let mut entry = Entry::new(SessionKey::global(), "", 0);
+    entry.key = key;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    EntrySeed { agent, entry }.deserialize(&mut reader).ok()?
+}
+
 /// One entry with every member, as it is stored: of several spellings the one with this `updatedAt`.
 pub(super) fn stored(
     text: &str,
@@ -58,7 +66,7 @@ pub(super) fn stored(
 }
 
 /// The key of an entry as this program says it: keys of old versions carry no agent.
-fn canonical(text: &str, agent: &AgentId) -> SessionKey {
+pub(super) fn canonical(text: &str, agent: &AgentId) -> SessionKey {
     let key = SessionKey::foreign(text);
     let whole = matches!(key.as_str(), "global" | "unknown") || key.as_str().starts_with("agent:");
     if whole {

@@ -32,7 +32,7 @@ async fn tool(backend: &FilesBackend, caller: Caller, name: &str, arguments: Val
 }
 
 /// Members of `row` that `other` has too, by name.
-fn members(row: &Value, names: &[&str]) -> Value {
+pub(super) fn members(row: &Value, names: &[&str]) -> Value {
     let picked = names
         .iter()
         .map(|name| ((*name).to_owned(), row[*name].clone()))
@@ -122,7 +122,7 @@ async fn children_are_those_of_the_gateway() {
 }
 
 /// The parts of a message that a person reads.
-fn readable(said: &Said) -> Vec<String> {
+pub(super) fn readable(said: &Said) -> Vec<String> {
     let parts = said.blocks.iter().map(|block| match block {
         Block::Text(text) => format!("text {}", text.raw()),
         Block::Thinking(text) => format!("thinking {}", text.raw()),

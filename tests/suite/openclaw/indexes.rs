@@ -3,6 +3,7 @@
 use super::{sessions_dir, with_index, write_index};
 use crosstalk::model::key::{AgentId, SessionKey};
 use crosstalk::model::session::{Entry, SendPolicy, Status};
+use crosstalk::store::openclaw::directory::Directory;
 use crosstalk::store::openclaw::files::FilesStore;
 use crosstalk::store::{Query, Sessions, StoreError};
 use crosstalk::text::Untrusted;
@@ -245,7 +246,7 @@ fn d_8_a_newer_format_is_never_empty() {
     let agent = dir.path().join("agents/main/agent");
     fs::create_dir_all(&agent).unwrap();
     fs::write(agent.join("openclaw-agent.sqlite"), b"SQLite format 3\0").unwrap();
-    let Err(error) = FilesStore::open(dir.path(), None) else {
+    let Err(error) = Directory::open(dir.path(), None, "main") else {
         panic!("opened as empty");
     };
     assert!(matches!(error, StoreError::Format { .. }));
@@ -254,8 +255,9 @@ fn d_8_a_newer_format_is_never_empty() {
     assert!(text.contains(dir.path().to_str().unwrap()), "{text}");
     // Beside an agent with files it is one remark.
     write_index(dir.path(), "ops", r#"{"agent:ops:main":{}}"#);
-    let store = FilesStore::open(dir.path(), None).unwrap();
-    assert_eq!(listed(&store), [("agent:ops:main".to_owned(), 0)]);
+    let store = Directory::open(dir.path(), None, "main").unwrap();
+    let page = store.list(&Query::default(), None).unwrap();
+    assert_eq!(page.entries[0].key.as_str(), "agent:ops:main");
     let warnings = store.warnings();
     assert!(
         warnings[0].contains("main") && warnings[0].contains("newer format"),
