@@ -10,7 +10,9 @@ use super::stop::{Stop, unexpected};
 use crate::backend::SharedBackend;
 use crate::clean_format;
 use crate::model::key::SessionKey;
-use crate::model::message::{Block, Content, Message, ProvenanceKind, RawLine, Role, Said};
+use crate::model::message::{
+    Block, Content, Message, ProvenanceKind, RawLine, Role, Said, strip_envelope,
+};
 use crate::model::tools::HistoryResult;
 use crate::protocol::methods::{Code, HistoryRequest, HistorySpan, Lines, Reply, Request};
 use crate::text::mask::Masker;
@@ -189,6 +191,9 @@ impl Printing<'_> {
         let Some(mut message) = whole_message(line) else {
             return;
         };
+        if !self.args.raw {
+            strip(&mut message);
+        }
         if let Some(masker) = &self.masker {
             self.redacted |= mask_all(&mut message, masker);
         }
@@ -250,13 +255,11 @@ impl Printing<'_> {
         self.gap(printer)?;
         let who = self.who(printer, said);
         printer.line(&clean_format!("{}{}", when, who))?;
-        if let Some(envelope) = said.envelope.as_ref().filter(|_| self.args.raw) {
-            return self.text(printer, envelope);
-        }
+        let mut envelope = said.envelope.as_ref().filter(|_| self.args.raw);
         for block in &said.blocks {
             match block {
                 Block::Text(text) => {
-                    let text = self.masked(text);
+                    let text = self.masked(envelope.take().unwrap_or(text));
                     self.text(printer, &text)?;
                 }
                 other => {
@@ -412,6 +415,25 @@ fn whole_message(line: &RawLine) -> Option<Value> {
         }
     }
     Some(message)
+}
+
+/// Takes the envelope off that a gateway put around a user's words.
+fn strip(message: &mut Value) {
+    if message.get("role").and_then(Value::as_str) != Some("user") {
+        return;
+    }
+    let text = match message.get_mut("content") {
+        Some(Value::Array(blocks)) => blocks
+            .iter_mut()
+            .find(|block| block.get("type").and_then(Value::as_str) == Some("text"))
+            .and_then(|block| block.get_mut("text")),
+        text => text,
+    };
+    if let Some(Value::String(text)) = text
+        && let Some(inner) = strip_envelope(text)
+    {
+        *text = inner;
+    }
 }
 
 /// Masks every text of a value; true when there was something to mask.

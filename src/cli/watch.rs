@@ -27,6 +27,8 @@ pub async fn watch(context: &Context, printer: &mut Printer, args: Watch) -> Res
     if let Source::State { dir, .. } = &context.source
         && !StateStore::exists(dir)
     {
+        // Says what is wrong with the directory, when it can never become ours.
+        drop(context.source.open(Purpose::Read).await?);
         remark(&clean_format!(
             "nothing in {} yet; waiting for it",
             Untrusted::new(dir.to_string_lossy()).clean()

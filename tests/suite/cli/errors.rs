@@ -95,7 +95,7 @@ fn a_directory_that_is_not_ours_ends_with_5() {
     let file = world.write("foreign/notes.txt", "mine");
     let dir = file.parent().unwrap().to_str().unwrap();
     let before = listing(file.parent().unwrap());
-    for command in [&["list"][..], &["send", "main", "x"], &["host"]] {
+    for command in [&["list"][..], &["send", "main", "x"], &["watch"], &["host"]] {
         let args = [&["--state", dir], command].concat();
         says(&world, &args, 5, &[dir, "--openclaw"]);
     }

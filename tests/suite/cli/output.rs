@@ -1,10 +1,14 @@
 //! What comes out: both forms, cleaned, complete.
 
 use super::world::{DIRECTIVES, World};
+use crosstalk::cli::log::LogFile;
 use crosstalk::cli::output::Printer;
 use crosstalk::text::clean_str;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use tracing_subscriber::fmt::MakeWriter;
 
 #[test]
 fn help_names_what_works_and_nothing_else() {
@@ -146,6 +150,54 @@ fn history_is_whole_and_uncut() {
 }
 
 #[test]
+fn an_envelope_is_stripped_unless_it_is_asked_for() {
+    let world = World::empty();
+    world.write(
+        "oc/agents/main/sessions/sessions.json",
+        r#"{ "agent:main:main": { "sessionId": "s1", "updatedAt": 1772444460000 } }"#,
+    );
+    let text = "[Mon 2026-03-02 09:41 UTC] look at this";
+    let line = |id: &str, content: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id}","message":{{"role":"user","content":{content}}}}}"#
+        )
+    };
+    let lines = [
+        line("a", &format!(r#""{text}""#)),
+        line(
+            "b",
+            &format!(
+                r#"[{{"type":"text","text":"{text}"}},{{"type":"image","mimeType":"image/png","data":"AAAA"}}]"#
+            ),
+        ),
+    ];
+    world.write(
+        "oc/agents/main/sessions/s1.jsonl",
+        &(lines.join("\n") + "\n"),
+    );
+    let history = |args: &[&str]| {
+        world
+            .run(&[&["--openclaw", "oc", "history", "main"], args].concat())
+            .ends(0)
+    };
+    for (args, whole) in [
+        (&[][..], false),
+        (&["--raw"], true),
+        (&["--json"], false),
+        (&["--json", "--raw"], true),
+    ] {
+        let out = history(args).out;
+        assert_eq!(out.matches("look at this").count(), 2, "{args:?}: {out}");
+        assert_eq!(
+            out.matches("09:41 UTC").count(),
+            if whole { 2 } else { 0 },
+            "{args:?}: {out}"
+        );
+        assert_eq!(out.matches("image/png").count(), 1, "{args:?}: {out}");
+    }
+}
+
+#[test]
 fn doctor_finds_what_is_wrong() {
     let world = World::with(DIRECTIVES);
     let ran = world.run(&["doctor", "--json"]).ends(0).json();
@@ -238,5 +290,26 @@ fn tables_are_cut_only_for_a_terminal() {
         "KEY      NAME\n\
          age…ain  東京\n\
          age…789  a long…\n",
+    );
+}
+
+#[test]
+fn the_log_is_made_when_it_is_written_and_does_not_grow_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep/crosstalk.log");
+    let log = LogFile::new(&path, 100);
+    assert!(!dir.path().join("deep").exists());
+    for number in 0..100 {
+        writeln!(log.make_writer(), "line {number}").unwrap();
+    }
+    let old = path.with_extension("log.1");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    assert!(read(&path).ends_with("line 99\n"));
+    assert!(read(&path).len() <= 120 && read(&old).len() <= 120);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    assert_eq!(
+        std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        2
     );
 }
