@@ -73,10 +73,10 @@ fn code(exit: Exit) -> ExitCode {
 
 /// A panic is said where it always is, and kept in the log.
 fn log_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
+    std::panic::set_hook(Box::new(|panic| {
+        // What a panic quotes may come from outside.
         let text = crosstalk::text::clean_str(&panic.to_string());
         tracing::error!("{text}");
-        before(panic);
+        eprintln!("crosstalk: internal error: {text}");
     }));
 }

@@ -8,7 +8,7 @@ use super::{App, Focus, Tone};
 use crate::clean_format;
 use crate::model::event::SendState;
 use crate::model::key::SessionKey;
-use crate::model::run::Outcome;
+use crate::model::run::{Outcome, RunState};
 use crate::model::session::SendPolicy;
 use crate::protocol::methods::{Accepted, Code, Failure, Request, Waited};
 use crate::store::client::LedgerEntry;
@@ -235,6 +235,18 @@ impl Compose {
         self.ledger.iter_mut().find(|sent| sent.entry.send_id == id)
     }
 
+    /// Id of the same message, when it is not known whether it arrived: under it the engine takes the message once.
+    fn unsure_id(&mut self, entry: &LedgerEntry) -> Option<String> {
+        let is_it = |sent: &Sent| {
+            sent.entry.state == SendState::Unknown
+                && sent.entry.target == entry.target
+                && sent.entry.text == entry.text
+                && sent.entry.requester == entry.requester
+        };
+        let at = self.ledger.iter().position(is_it)?;
+        Some(self.ledger.remove(at).entry.send_id)
+    }
+
     /// Commands that fit what is typed.
     fn complete_list(&mut self) {
         let text = self.draft.text();
@@ -391,8 +403,8 @@ impl App {
             Sender::Operator => None,
             Sender::Session(session) => Some(session.clone()),
         };
-        let entry = LedgerEntry {
-            send_id: id.clone(),
+        let mut entry = LedgerEntry {
+            send_id: id,
             target: wire(&key),
             requester: sender.as_ref().map(wire),
             text: text.clone(),
@@ -403,6 +415,10 @@ impl App {
             sent_at: self.now_ms,
             changed_at: self.now_ms,
         };
+        if let Some(known) = self.compose.unsure_id(&entry) {
+            entry.send_id = known;
+        }
+        let id = entry.send_id.clone();
         self.compose.ledger.insert(
             0,
             Sent {
@@ -546,7 +562,15 @@ impl App {
         if is_it {
             self.compose.sending = None;
             if self.compose.target == target {
-                self.compose.failure = Some(clean_format!("not sent: {}", &text));
+                let arrived = failure.code == Code::Unavailable;
+                self.compose.failure = Some(if arrived {
+                    clean_format!(
+                        "not known whether it arrived; sending it again sends it once: {}",
+                        &text
+                    )
+                } else {
+                    clean_format!("not sent: {}", &text)
+                });
             }
         }
         // A connection that broke leaves open whether the message arrived; its id makes a repeat harmless.
@@ -572,10 +596,15 @@ impl App {
 
     pub(super) fn waited(&mut self, id: &str, waited: Waited) {
         self.change_send(id, |sent| {
-            sent.wait_until = None;
+            let waits = sent.wait_until.take().is_some();
             let (state, error) = match waited.outcome {
-                // Asked without waiting, and nothing is known of it.
-                None if sent.entry.state == SendState::Outbox => (SendState::Unknown, None),
+                // Asked without waiting: it goes on, or nothing is known of it.
+                None if !waits => match waited.state {
+                    Some(RunState::Accepted) => (SendState::Queued, None),
+                    Some(_) => (SendState::Running, None),
+                    None if sent.entry.state == SendState::Outbox => (SendState::Unknown, None),
+                    None => return,
+                },
                 None => (SendState::WaitOver, None),
                 Some(outcome) => end_of(outcome, waited.reply.as_ref(), waited.error),
             };
@@ -610,7 +639,10 @@ impl App {
         for id in waiting {
             self.change_send(&id, |sent| {
                 sent.wait_until = None;
-                sent.entry.state = SendState::WaitOver;
+                // What was not accepted yet may still be refused, and go back into the box.
+                if sent.entry.state != SendState::Outbox {
+                    sent.entry.state = SendState::WaitOver;
+                }
             });
         }
         self.say(Tone::Info, "not waiting any more; the run goes on");

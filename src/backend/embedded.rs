@@ -4,7 +4,7 @@ use super::Backend;
 use crate::engine::context::Context;
 use crate::engine::incoming::Incoming;
 use crate::engine::runs::{Accepted as Admitted, Waited as Over};
-use crate::engine::{Engine, agents_list, history, list, reference, spawn};
+use crate::engine::{Engine, Trouble, agents_list, history, list, reference, spawn};
 use crate::model::event::Event;
 use crate::model::key::SessionKey;
 use crate::model::policy::{self, Source};
@@ -28,6 +28,15 @@ pub struct EmbeddedBackend {
 
 fn refused(text: String) -> Failure {
     Failure::new(Code::Refused, text)
+}
+
+fn trouble(trouble: Trouble) -> Failure {
+    let code = if trouble.is_io {
+        Code::Io
+    } else {
+        Code::Refused
+    };
+    Failure::new(code, trouble.text)
 }
 
 fn stored(error: StoreError) -> Failure {
@@ -168,9 +177,8 @@ impl EmbeddedBackend {
             .engine
             .store()
             .read(move |tx| {
-                let mut runs = tx.runs(RunState::Started)?;
-                runs.extend(tx.runs(RunState::Accepted)?);
-                runs.retain(|run| run.session_key == key);
+                let mut runs = tx.runs_of(&key)?;
+                runs.retain(|run| run.state != RunState::Ended);
                 Ok(runs)
             })
             .await
@@ -301,14 +309,14 @@ impl EmbeddedBackend {
                 self.person_only(&ctx)?;
                 let (key, _) = self.key(&ctx, &key, Doing::Send).await?;
                 let sent = self.engine.operator_send(key, message.raw(), &run_id).await;
-                sent.map(accepted).map(Reply::Accepted).map_err(refused)
+                sent.map(accepted).map(Reply::Accepted).map_err(trouble)
             }
             Request::Wait { run_id, timeout_ms } => self.wait(run_id, timeout_ms).await,
             Request::Choices {} => self.choices(ctx).await,
             Request::Patch { key, fields } => {
                 self.person_only(&ctx)?;
                 let (key, _) = self.key(&ctx, &key, Doing::Status).await?;
-                self.engine.patch(&key, fields).await.map_err(refused)?;
+                self.engine.patch(&key, fields).await.map_err(trouble)?;
                 Ok(Reply::Done { note: None })
             }
             Request::Abort { target, tree } => {
@@ -392,6 +400,8 @@ impl EmbeddedBackend {
             reply: None,
             error: None,
             post: None,
+            settled: false,
+            state: self.engine.state_of(&run_id),
             started_at: None,
             ended_at: None,
         };
@@ -402,14 +412,17 @@ impl EmbeddedBackend {
             .wait(&run_id, Duration::from_millis(timeout_ms))
             .await
         {
-            Over::Over => self.engine.tell_wait_over(&run_id).await,
+            // Asking without waiting is no wait that is over.
+            Over::Over if timeout_ms > 0 => self.engine.tell_wait_over(&run_id).await,
+            Over::Over => {}
             Over::Ended(run) => {
+                waited.state = Some(run.state);
                 waited.outcome = run.outcome;
                 waited.reply = run.reply;
                 waited.error = run.error;
                 waited.started_at = run.started_at;
                 waited.ended_at = run.ended_at;
-                waited.post = self.engine.post_of(&run_id, deadline).await;
+                (waited.post, waited.settled) = self.engine.post_of(&run_id, deadline).await;
             }
         }
         Ok(Reply::Waited(waited))

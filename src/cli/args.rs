@@ -239,7 +239,8 @@ pub struct Patch {
     #[arg(long, value_name = "T")]
     pub thinking: Option<String>,
     /// Verbose level
-    #[arg(long, value_name = "V")]
+    // The name of the flag that counts is taken.
+    #[arg(id = "verbose_level", long = "verbose", value_name = "V")]
     pub verbose: Option<String>,
     /// allow, deny or inherit
     #[arg(long, value_name = "P")]

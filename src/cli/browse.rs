@@ -54,6 +54,11 @@ pub async fn prepare(global: &Global, throw_away: bool) -> Result<Browse, Stop> 
             "the browser needs a terminal; for scripts there are commands (crosstalk --help)",
         ));
     }
+    if global.caller.is_some() {
+        return Err(Stop::usage(
+            "the browser is the operator's; --as goes with list, history, send, spawn, agents and call",
+        ));
+    }
     let places = Places::find()?;
     let mut scratch = None;
     let source = if throw_away {

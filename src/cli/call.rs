@@ -5,6 +5,9 @@ use super::output::Printer;
 use super::payload;
 use super::source::{Context, text_or_stdin};
 use super::stop::Stop;
+use crate::error::Exit;
+use crate::model::tools::NAMES;
+use crate::text::Untrusted;
 use serde_json::Value;
 
 /// Tools that change nothing.
@@ -20,6 +23,15 @@ pub async fn call(context: &Context, printer: &mut Printer, args: ToolCall) -> R
         .map_err(|error| Stop::usage(format!("the arguments are no JSON: {error}")))?;
     if !arguments.is_object() {
         return Err(Stop::usage("the arguments are no JSON object"));
+    }
+    if !NAMES.contains(&args.tool.as_str()) {
+        let tool = Untrusted::from(args.tool.as_str()).clean();
+        let text = format!(
+            "unknown tool {:?}; known: {}",
+            tool.as_str(),
+            NAMES.join(", ")
+        );
+        return Err(Stop::because(Exit::ToolError, text));
     }
     let backend = if READING.contains(&args.tool.as_str()) {
         context.read().await?

@@ -72,6 +72,9 @@ pub async fn spawn(context: &Context, printer: &mut Printer, args: Spawn) -> Res
 
 fn end(waited: &Waited) -> Result<(), Stop> {
     match waited.outcome {
+        Some(Outcome::Ok) if waited.post.is_none() && !waited.settled => {
+            Err(Stop::With(Exit::Timeout))
+        }
         Some(Outcome::Ok) => Ok(()),
         Some(_) => Err(Stop::With(Exit::ToolError)),
         None => Err(Stop::With(Exit::Timeout)),

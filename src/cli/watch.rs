@@ -23,6 +23,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// # Errors
 /// [`Stop`]; exit 5 when the source is gone.
 pub async fn watch(context: &Context, printer: &mut Printer, args: Watch) -> Result<(), Stop> {
+    if context.caller.session.is_some() {
+        return Err(Stop::usage(
+            "watch tells of every session: it is the operator's, and takes no --as",
+        ));
+    }
     let mut since = args.since;
     if let Source::State { dir, .. } = &context.source
         && !StateStore::exists(dir)

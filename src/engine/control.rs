@@ -2,12 +2,12 @@
 
 use super::events::About;
 use super::runs::new_entry;
-use super::{Engine, lines, lock, spawn};
+use super::{Engine, Trouble, lines, lock, spawn};
 use crate::model::event::What;
 use crate::model::key::SessionKey;
 use crate::model::run::{Outcome, Run, RunId};
 use crate::model::session::{Entry, SendPolicy, Status};
-use crate::store::Sessions;
+use crate::store::{Sessions, StoreError};
 use crate::text::Untrusted;
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -24,14 +24,14 @@ impl Engine {
         &self,
         key: &SessionKey,
         fields: Map<String, Value>,
-    ) -> Result<Entry, String> {
+    ) -> Result<Entry, Trouble> {
         let settings = self.settings();
         let mut checked = Vec::new();
         for (name, value) in fields {
             checked.push(Change::read(&settings, &name, &value)?);
         }
         if checked.is_empty() {
-            return Err("nothing to change: give a label, model, thinking level, verbose level or send policy".into());
+            return Err("nothing to change: give a label, model, thinking level, verbose level or send policy".to_owned().into());
         }
         let now = self.now_ms();
         let wanted = key.clone();
@@ -49,8 +49,7 @@ impl Engine {
                 tx.put_entry(&entry)?;
                 Ok((entry, created))
             })
-            .await
-            .map_err(|error| error.to_string())?;
+            .await?;
         let row = Box::new(self.row(&entry));
         let what = if created {
             What::SessionCreated { row }
@@ -86,15 +85,11 @@ impl Engine {
     ) -> Result<Vec<RunId>, String> {
         let mut stopped = Vec::new();
         if let Some(run_id) = run_id {
-            let session = self.live(run_id).map(|live| live.session.clone());
+            if tree {
+                stopped.extend(self.abort_caused_by(run_id).await);
+            }
             if self.abort_run(run_id) {
                 stopped.push(run_id.to_owned());
-            }
-            if tree {
-                stopped.extend(self.abort_caused_by(run_id));
-                if let Some(session) = session {
-                    stopped.extend(self.stop_children(&session).await);
-                }
             }
         }
         if let Some(key) = key {
@@ -111,7 +106,7 @@ impl Engine {
             };
             for run in active {
                 if tree {
-                    stopped.extend(self.abort_caused_by(&run));
+                    stopped.extend(self.abort_caused_by(&run).await);
                 }
                 if self.abort_run(&run) {
                     stopped.push(run);
@@ -143,25 +138,39 @@ impl Engine {
         }
     }
 
-    fn abort_caused_by(&self, run_id: &str) -> Vec<RunId> {
-        let mut stopped = Vec::new();
-        let mut open = vec![run_id.to_owned()];
-        while let Some(at) = open.pop() {
-            let caused: Vec<RunId> = {
-                let live = lock(&self.inner.live);
-                live.iter()
-                    .filter(|(_, run)| run.caused_by.as_deref() == Some(&at))
-                    .map(|(id, _)| id.clone())
-                    .collect()
-            };
-            for run in caused {
-                if !stopped.contains(&run) && self.abort_run(&run) {
-                    stopped.push(run.clone());
-                    open.push(run);
+    /// Aborts what a run caused, also by way of runs that have ended.
+    async fn abort_caused_by(&self, run_id: &str) -> Vec<RunId> {
+        let live: Vec<(RunId, Option<RunId>)> = {
+            let live = lock(&self.inner.live);
+            live.iter()
+                .map(|(id, run)| (id.clone(), run.caused_by.clone()))
+                .collect()
+        };
+        let root = run_id.to_owned();
+        let caused = self
+            .inner
+            .store
+            .read(move |tx| {
+                let mut caused = Vec::new();
+                for (id, cause) in live {
+                    let mut at = cause;
+                    // Chains have a limit (AM-5), so this ends.
+                    while let Some(cause) = at {
+                        if cause == root {
+                            caused.push(id);
+                            break;
+                        }
+                        at = tx.run(&cause)?.and_then(|run| run.caused_by_run);
+                    }
                 }
-            }
-        }
-        stopped
+                Ok(caused)
+            })
+            .await
+            .unwrap_or_default();
+        caused
+            .into_iter()
+            .filter(|run| self.abort_run(run))
+            .collect()
     }
 
     /// Stops a session's children and its own runs before it goes (LC-12).
@@ -281,6 +290,10 @@ impl Engine {
                 let Some(mut entry) = tx.entry(&wanted)? else {
                     return Ok(None);
                 };
+                if !archived && entry.archived_at.is_none() {
+                    let text = format!("session {} is not archived", wanted.clean());
+                    return Err(StoreError::Refused(text));
+                }
                 entry.archived_at = archived.then_some(entry.archived_at.unwrap_or(now));
                 tx.put_entry(&entry)?;
                 Ok(Some(entry))

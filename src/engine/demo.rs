@@ -84,7 +84,7 @@ impl Engine {
                         engine.incoming(&channel, &from, owner, key, text.raw()).await.map(|_| ())
                     }
                     CueKind::Operator { key, text } => {
-                        engine.operator_send(key, text.raw(), &lines::new_id()).await.map(|_| ())
+                        engine.operator_send(key, text.raw(), &lines::new_id()).await.map(|_| ()).map_err(String::from)
                     }
                 };
                 if let Err(error) = result {

@@ -18,7 +18,7 @@ const WAITING: usize = 1024;
 /// Numbers, keeps and hands out events.
 pub struct Hub {
     clock: Clock,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 struct State {
@@ -42,7 +42,7 @@ impl Subscriber {
     }
 
     /// False when nobody listens any more.
-    fn offer(&self, event: &Event, droppable: bool) -> bool {
+    fn offer(&self, event: &Event, droppable: bool, hub: &Arc<Mutex<State>>) -> bool {
         // A growing text is told whole each time: one that does not fit well is left to the next.
         let crowded = droppable && self.sender.capacity() < WAITING / 2;
         if crowded || self.behind.load(Ordering::SeqCst) {
@@ -54,18 +54,33 @@ impl Subscriber {
             Err(mpsc::error::TrySendError::Full(event)) => {
                 self.behind.store(true, Ordering::SeqCst);
                 let (sender, behind) = (self.sender.clone(), self.behind.clone());
+                let hub = hub.clone();
                 tokio::spawn(async move {
                     if let Ok(place) = sender.reserve().await {
+                        // Under the lock, so that it is newer than what was sent and older than what follows.
+                        let mut state = hub.lock().unwrap_or_else(PoisonError::into_inner);
+                        state.seq += 1;
+                        place.send(resync(state.seq, event.at));
                         behind.store(false, Ordering::SeqCst);
-                        place.send(Event {
-                            what: What::Resync {},
-                            ..event
-                        });
                     }
                 });
                 true
             }
         }
+    }
+}
+
+fn resync(seq: u64, at: i64) -> Event {
+    Event {
+        seq,
+        at,
+        cursor: seq.to_string(),
+        session_key: None,
+        run_id: None,
+        caused_by_run: None,
+        root_run: None,
+        inferred: false,
+        what: What::Resync {},
     }
 }
 
@@ -103,11 +118,11 @@ impl Hub {
         let seq = u64::try_from(clock.now_ms()).unwrap_or(0);
         Self {
             clock,
-            state: Mutex::new(State {
+            state: Arc::new(Mutex::new(State {
                 seq,
                 kept: VecDeque::new(),
                 subscribers: Vec::new(),
-            }),
+            })),
         }
     }
 
@@ -134,7 +149,7 @@ impl Hub {
         let droppable = matches!(event.what, What::RunDelta { .. });
         state
             .subscribers
-            .retain(|subscriber| subscriber.offer(&event, droppable));
+            .retain(|subscriber| subscriber.offer(&event, droppable, &self.state));
         if !droppable {
             state.kept.push_back(event);
             if state.kept.len() > KEPT {
@@ -155,7 +170,7 @@ impl Hub {
                     || state
                         .kept
                         .front()
-                        .is_some_and(|oldest| oldest.seq <= seq + 1);
+                        .is_some_and(|oldest| oldest.seq <= seq.saturating_add(1));
                 known.then(|| {
                     state
                         .kept
@@ -167,19 +182,7 @@ impl Hub {
             }),
         };
         let (sender, receiver) = mpsc::channel(WAITING + missed.as_ref().map_or(1, Vec::len));
-        let catch_up = missed.unwrap_or_else(|| {
-            vec![Event {
-                seq: state.seq,
-                at: self.clock.now_ms(),
-                cursor: state.seq.to_string(),
-                session_key: None,
-                run_id: None,
-                caused_by_run: None,
-                root_run: None,
-                inferred: false,
-                what: What::Resync {},
-            }]
-        });
+        let catch_up = missed.unwrap_or_else(|| vec![resync(state.seq, self.clock.now_ms())]);
         for event in catch_up {
             // The channel was made large enough for all of these.
             let _ = sender.try_send(event);

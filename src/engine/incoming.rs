@@ -110,6 +110,7 @@ impl Engine {
         self.accept(new)
             .await
             .map(|accepted| Incoming::Run(Box::new(accepted)))
+            .map_err(String::from)
     }
 
     async fn command(&self, key: &SessionKey, command: Command) -> Result<String, String> {

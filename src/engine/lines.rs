@@ -2,7 +2,6 @@
 //!
 //! All writing to one transcript goes through one lock, in order; a line that was begun is finished whoever goes away.
 
-use super::events::About;
 use super::{Engine, lock};
 use crate::agents::{Answer, ToolOutcome};
 use crate::model::event::What;
@@ -187,22 +186,27 @@ impl Engine {
             line["timestamp"] = json!(now);
             parent = line["id"].as_str().map(str::to_owned);
         }
-        let (lines, positions) = {
-            let file = path.clone();
-            self.look(move |_| {
+        let file = path.clone();
+        let appended = self
+            .look(move |_| {
                 let positions = transcript::append(&file, &lines, sync);
                 positions.map(|positions| (lines, positions))
             })
-            .await
-            .map_err(|e| e.to_string())?
+            .await;
+        let (lines, positions) = match appended {
+            Ok(appended) => appended,
+            Err(error) => {
+                // What the file holds now is looked at anew by the next append.
+                writer.session_id.clear();
+                return Err(error.to_string());
+            }
         };
         writer.parent = parent;
         for (line, position) in lines.into_iter().zip(positions) {
             if line["type"] == "session" {
                 continue;
             }
-            let mut about = About::session(&entry.key);
-            about.run = line["runId"].as_str().map(str::to_owned);
+            let about = self.about_run(&entry.key, line["runId"].as_str());
             let bytes = line.to_string().len() as u64;
             let message = Box::new(RawLine {
                 position,

@@ -248,14 +248,15 @@ impl Engine {
     }
 
     /// Runs work in a task of its own, so that a caller who goes away cannot leave it half-done.
-    async fn unbroken<T, F>(&self, work: F) -> Result<T, String>
+    async fn unbroken<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, String>> + Send + 'static,
+        E: From<String> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
     {
         match self.inner.tasks.spawn(work).await {
             Ok(result) => result,
-            Err(error) => Err(format!("internal error: {error}")),
+            Err(error) => Err(format!("internal error: {error}").into()),
         }
     }
 
@@ -268,7 +269,11 @@ impl Engine {
         let store = self.inner.store.clone();
         match tokio::task::spawn_blocking(move || reading(&store)).await {
             Ok(value) => value,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is going away, and with it whoever waits here.
+                Err(_) => std::future::pending().await,
+            },
         }
     }
 
@@ -350,6 +355,43 @@ impl Engine {
             queued: (queued > 0).then_some(queued),
         };
         crate::model::row::row(entry, &facts)
+    }
+}
+
+/// Why something was not done, for people; it reads as its text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Trouble {
+    pub text: String,
+    /// Storing failed (disk full, unreadable file): nothing is wrong with what was asked.
+    pub is_io: bool,
+}
+
+impl std::ops::Deref for Trouble {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(text: String) -> Self {
+        Self { text, is_io: false }
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self {
+            text: error.to_string(),
+            is_io: matches!(error, StoreError::Io { .. } | StoreError::Sql { .. }),
+        }
+    }
+}
+
+impl From<Trouble> for String {
+    fn from(trouble: Trouble) -> Self {
+        trouble.text
     }
 }
 

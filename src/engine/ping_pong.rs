@@ -23,7 +23,12 @@ struct Exchange {
     round_one: Untrusted,
     /// Session ids at the start: a reset or delete ends the flow.
     ids: [Option<String>; 2],
+    /// Root of the chain, for events.
+    root: Option<RunId>,
 }
+
+/// Somebody aborted a step: the exchange ends with it, unannounced.
+struct Stopped;
 
 /// Ends the loop.
 fn is_end(text: &str) -> bool {
@@ -51,6 +56,7 @@ impl Engine {
             request: primary.message.clone(),
             round_one: first.clone(),
             ids,
+            root: primary.root_run.clone(),
         };
         let skipped = first.raw().trim() == REPLY_SKIP;
         self.tell_turn(
@@ -85,6 +91,7 @@ impl Engine {
                 if !self.still_there(&exchange).await {
                     return;
                 }
+                let Ok(step) = step else { return };
                 let Some((run_id, text)) = step else { break };
                 let ends = is_end(text.raw());
                 self.tell_turn(&exchange, &run_id, turn, limit, &speaker, ends);
@@ -117,7 +124,9 @@ impl Engine {
         if !self.still_there(exchange).await {
             return;
         }
-        self.announce_a2a(&exchange.target, step).await;
+        if let Ok(step) = step {
+            self.announce_a2a(&exchange.target, step).await;
+        }
     }
 
     /// One run of the flow: its id and text, or nothing when it was denied, failed, timed out or said nothing.
@@ -132,7 +141,7 @@ impl Engine {
         system: String,
         cause: &str,
         about: Option<Untrusted>,
-    ) -> Option<(RunId, Untrusted)> {
+    ) -> Result<Option<(RunId, Untrusted)>, Stopped> {
         let mut new = NewRun::new(speaker.clone(), origin, Lane::Nested, input.into_raw());
         let channel = if *from == exchange.flow.requester {
             exchange.flow.requester_channel.clone()
@@ -148,19 +157,20 @@ impl Engine {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::info!(error = %crate::text::clean_str(&error), "a step of an exchange was refused");
-                return None;
+                return Ok(None);
             }
         };
         let run_id = accepted.run.run_id;
         let budget = BEGIN_WITHIN + Duration::from_millis(exchange.flow.step_budget_ms);
         match self.wait_begun(&run_id, BEGIN_WITHIN, budget).await {
             Waited::Ended(run) if run.outcome == Some(Outcome::Ok) => {
-                run.reply.map(|text| (run_id, text))
+                Ok(run.reply.map(|text| (run_id, text)))
             }
-            Waited::Ended(_) => None,
+            Waited::Ended(run) if run.outcome == Some(Outcome::Aborted) => Err(Stopped),
+            Waited::Ended(_) => Ok(None),
             Waited::Over => {
                 self.abort_run(&run_id);
-                None
+                Ok(None)
             }
         }
     }
@@ -217,7 +227,8 @@ impl Engine {
         let about = About {
             session: Some(speaker.clone()),
             run: Some(run_id.to_owned()),
-            ..About::default()
+            caused_by: None,
+            root: exchange.root.clone(),
         };
         let what = What::A2aTurn {
             requester: shown(&exchange.flow.requester),

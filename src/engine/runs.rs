@@ -3,7 +3,7 @@
 use super::events::About;
 use super::lanes::Slot;
 use super::lines::{self, Stop};
-use super::{Engine, lock, shown};
+use super::{Engine, Trouble, lock, shown};
 use crate::agents::{Answer, Progress, Step, StepKind, ToolCall, ToolOutcome};
 use crate::config::Settings;
 use crate::model::event::{SendState, ToolPhase, What};
@@ -15,7 +15,9 @@ use crate::model::session::{Entry, SendPolicy, Status};
 use crate::store::StoreError;
 use crate::store::state::Tx;
 use crate::text::Untrusted;
+use futures_util::FutureExt;
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -95,6 +97,7 @@ pub struct Accepted {
 pub struct Live {
     pub session: SessionKey,
     pub caused_by: Option<RunId>,
+    pub root: Option<RunId>,
     pub started: AtomicBool,
     pub started_at: AtomicU64,
     pub abort: CancellationToken,
@@ -162,15 +165,15 @@ impl Engine {
     ///
     /// # Errors
     /// A text that says why the run is refused or could not be stored; then nothing is stored.
-    pub async fn accept(&self, new: NewRun) -> Result<Accepted, String> {
+    pub async fn accept(&self, new: NewRun) -> Result<Accepted, Trouble> {
         let engine = self.clone();
         self.unbroken(async move { engine.accept_now(new).await })
             .await
     }
 
-    async fn accept_now(&self, new: NewRun) -> Result<Accepted, String> {
+    async fn accept_now(&self, new: NewRun) -> Result<Accepted, Trouble> {
         if !self.inner.start_runs {
-            return Err("this engine was opened for reading only".into());
+            return Err("this engine was opened for reading only".to_owned().into());
         }
         let settings = self.settings();
         let now = self.now_ms();
@@ -266,7 +269,7 @@ impl Engine {
                 Ok((run, order, false, created, path))
             })
             .await
-            .map_err(|error| error.to_string())?;
+            .map_err(Trouble::from)?;
         if known {
             return Ok(Accepted {
                 run,
@@ -300,6 +303,7 @@ impl Engine {
         let live = Live {
             session: run.session_key.clone(),
             caused_by: run.caused_by_run.clone(),
+            root: run.root_run.clone(),
             started: AtomicBool::new(false),
             started_at: AtomicU64::new(0),
             abort: CancellationToken::new(),
@@ -364,33 +368,38 @@ impl Engine {
             return;
         }
         let now = self.now_ms();
-        run.state = RunState::Started;
-        run.started_at = Some(now);
-        let starting = run.clone();
+        let mut starting = run.clone();
+        starting.state = RunState::Started;
+        starting.started_at = Some(now);
+        let begun = starting.clone();
         let started = self
-            .inner
-            .store
-            .write(move |tx| {
-                tx.put_run(&starting)?;
-                let Some(mut entry) = tx.entry(&starting.session_key)? else {
-                    return Ok(None);
-                };
-                entry.status = Some(Status::Running);
-                entry.started_at = starting.started_at;
-                entry.ended_at = None;
-                entry.runtime_ms = None;
-                entry.updated_at = entry.updated_at.max(now);
-                count_user_message(&mut entry, &starting);
-                tx.put_entry(&entry)?;
-                if let Some(mut record) = tx.subagent(&starting.run_id)? {
-                    record.started_at = starting.started_at;
-                    tx.put_subagent(&record)?;
+            .insist(usize::MAX, &live.abort, move || {
+                let starting = starting.clone();
+                move |tx: &mut Tx<'_>| {
+                    tx.put_run(&starting)?;
+                    let Some(mut entry) = tx.entry(&starting.session_key)? else {
+                        return Ok(None);
+                    };
+                    entry.status = Some(Status::Running);
+                    entry.started_at = starting.started_at;
+                    entry.ended_at = None;
+                    entry.runtime_ms = None;
+                    entry.updated_at = entry.updated_at.max(now);
+                    count_user_message(&mut entry, &starting);
+                    tx.put_entry(&entry)?;
+                    if let Some(mut record) = tx.subagent(&starting.run_id)? {
+                        record.started_at = starting.started_at;
+                        tx.put_subagent(&record)?;
+                    }
+                    Ok(Some(entry))
                 }
-                Ok(Some(entry))
             })
             .await;
         let entry = match started {
-            Ok(Some(entry)) => entry,
+            Ok(Some(entry)) => {
+                run = begun;
+                entry
+            }
             Ok(None) => {
                 self.finish(
                     run,
@@ -435,9 +444,10 @@ impl Engine {
                 biased;
                 () = live.abort.cancelled() => Ended::aborted(),
                 () = tokio::time::sleep(limit) => Ended::over(limit),
-                result = self.turn(&run, &entry, &state, &mut slot) => match result {
-                    Ok(()) => Ended { outcome: Outcome::Ok, error: None },
-                    Err(error) => Ended::error(&error),
+                result = AssertUnwindSafe(self.turn(&run, &entry, &state, &mut slot)).catch_unwind() => match result {
+                    Err(_) => Ended::error("internal error: the agent's turn panicked; the log says where"),
+                    Ok(Ok(())) => Ended { outcome: Outcome::Ok, error: None },
+                    Ok(Err(error)) => Ended::error(&error),
                 },
             },
         };
@@ -657,23 +667,26 @@ impl Engine {
             .reply
             .clone()
             .or_else(|| state.last_tool_text.clone().map(Untrusted::new));
+        let state = Arc::new(state);
         let changed = self
-            .inner
-            .store
-            .write(move |tx| {
-                tx.put_run(&stored)?;
-                if let Some(mut record) = tx.subagent(&stored.run_id)? {
-                    super::subagents::close(&mut record, &stored, child_text, now);
-                    tx.put_subagent(&record)?;
+            .insist(8, &CancellationToken::new(), move || {
+                let (stored, child_text, state) =
+                    (stored.clone(), child_text.clone(), state.clone());
+                move |tx: &mut Tx<'_>| {
+                    tx.put_run(&stored)?;
+                    if let Some(mut record) = tx.subagent(&stored.run_id)? {
+                        super::subagents::close(&mut record, &stored, child_text, now);
+                        tx.put_subagent(&record)?;
+                    }
+                    let Some(mut entry) = tx.entry(&stored.session_key)? else {
+                        return Ok(None);
+                    };
+                    if was_started {
+                        count_end(&mut entry, &stored, &state, now);
+                    }
+                    tx.put_entry(&entry)?;
+                    Ok(Some(entry))
                 }
-                let Some(mut entry) = tx.entry(&stored.session_key)? else {
-                    return Ok(None);
-                };
-                if was_started {
-                    count_end(&mut entry, &stored, &state, now);
-                }
-                tx.put_entry(&entry)?;
-                Ok(Some(entry))
             })
             .await;
         match changed {
@@ -705,6 +718,38 @@ impl Engine {
         self.tell_send(&run, state, reply, run.error.clone());
         self.after(&run);
         live.end.send_replace(Some(run));
+    }
+
+    /// A change that has to be stored: a full disk is waited for, so that nothing is told that a restart would undo.
+    async fn insist<T, M, F>(
+        &self,
+        tries: usize,
+        stop: &CancellationToken,
+        make: M,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        M: Fn() -> F,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let mut pause = Duration::from_millis(250);
+        let mut tried = 0;
+        loop {
+            let error = match self.inner.store.write(make()).await {
+                Err(error @ (StoreError::Io { .. } | StoreError::Sql { .. })) => error,
+                settled => return settled,
+            };
+            tried += 1;
+            if tried >= tries {
+                return Err(error);
+            }
+            tracing::warn!(error = %crate::text::clean_str(&error.to_string()), "a change is not stored yet");
+            tokio::select! {
+                () = stop.cancelled() => return Err(error),
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(Duration::from_secs(30));
+        }
     }
 
     /// What follows the end of a run; never changes its result.
@@ -779,6 +824,27 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// What an event of a session is about, with cause and root of the run when it is live.
+    pub(super) fn about_run(&self, key: &SessionKey, run_id: Option<&str>) -> About {
+        let live = run_id.and_then(|run_id| self.live(run_id));
+        About {
+            session: Some(key.clone()),
+            run: run_id.map(str::to_owned),
+            caused_by: live.as_ref().and_then(|live| live.caused_by.clone()),
+            root: live.and_then(|live| live.root.clone()),
+        }
+    }
+
+    /// Where a live run stands; `None` for one that has ended or is not known.
+    pub fn state_of(&self, run_id: &str) -> Option<RunState> {
+        let live = self.live(run_id)?;
+        Some(if live.started.load(Ordering::SeqCst) {
+            RunState::Started
+        } else {
+            RunState::Accepted
+        })
     }
 
     /// True for a run that is accepted or started.

@@ -3,11 +3,11 @@
 use super::context::Context;
 use super::reference;
 use super::runs::{Accepted, NewRun, Waited};
-use super::{Engine, lines, shown};
+use super::{Engine, Trouble, lines, shown};
 use crate::model::event::{SendState, What};
 use crate::model::key::SessionKey;
 use crate::model::message::{Provenance, ProvenanceKind};
-use crate::model::run::{Flow, Lane, Outcome, RunOrigin};
+use crate::model::run::{Flow, Lane, Outcome, RunOrigin, RunState};
 use crate::model::tools::{Arguments, Delivery, SendResult, ToolStatus};
 use crate::model::visibility::Doing;
 use crate::store::Sessions;
@@ -122,7 +122,7 @@ impl Engine {
         // The wait counts from acceptance (S-44).
         let begun = tokio::time::Instant::now();
         if let Err(error) = self.accept(new).await {
-            return refuse(ToolStatus::Error, error, Some(display));
+            return refuse(ToolStatus::Error, error.into(), Some(display));
         }
         let mut answer = result(&run_id, ToolStatus::Accepted, None, Some(display));
         if seconds == 0 {
@@ -216,17 +216,12 @@ impl Engine {
         key: SessionKey,
         message: &str,
         run_id: &str,
-    ) -> Result<Accepted, String> {
+    ) -> Result<Accepted, Trouble> {
         if message.trim().is_empty() {
-            return Err("the message is empty".into());
+            return Err("the message is empty".to_owned().into());
         }
         let wanted = key.clone();
-        let known = self
-            .inner
-            .store
-            .read(move |tx| tx.entry(&wanted))
-            .await
-            .map_err(|e| e.to_string())?;
+        let known = self.inner.store.read(move |tx| tx.entry(&wanted)).await?;
         if known.is_none() {
             self.may_create(&key).await?;
         }
@@ -234,9 +229,10 @@ impl Engine {
         run_id.clone_into(&mut new.run_id);
         new.provenance = Some(external_user());
         new.channel = Some("webchat".into());
-        self.accept(new)
-            .await
-            .map_err(|error| format!("{}: {error}", key.clean()))
+        self.accept(new).await.map_err(|error| Trouble {
+            text: format!("{}: {error}", key.clean()),
+            ..error
+        })
     }
 
     fn tell_refused(&self, run_id: &str, ctx: &Context, target: Option<Untrusted>, error: &str) {
@@ -258,7 +254,9 @@ impl Engine {
     /// Tells that somebody's wait ended before the run did.
     pub async fn tell_wait_over(&self, run_id: &str) {
         let id = run_id.to_owned();
-        if let Ok(Some(run)) = self.inner.store.read(move |tx| tx.run(&id)).await {
+        if let Ok(Some(run)) = self.inner.store.read(move |tx| tx.run(&id)).await
+            && run.state != RunState::Ended
+        {
             self.tell_send(&run, SendState::WaitOver, None, None);
         }
     }

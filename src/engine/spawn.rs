@@ -481,12 +481,8 @@ impl Engine {
                 ..error(text)
             });
         }
-        let about = super::events::About {
-            session: Some(ctx.requester.clone()),
-            run: Some(run_id.clone()),
-            caused_by: ctx.run.clone(),
-            ..Default::default()
-        };
+        let mut about = self.about_run(&ctx.requester, Some(&run_id));
+        about.caused_by.clone_from(&ctx.run);
         self.publish(
             about,
             What::Spawn {

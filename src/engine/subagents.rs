@@ -144,20 +144,23 @@ impl Engine {
             .find(|record| record.child_session_key == key)
     }
 
-    /// What was posted for a child's run (N-20), once that is settled; waits for it until the deadline.
-    pub async fn post_of(&self, run_id: &str, deadline: tokio::time::Instant) -> Option<Untrusted> {
+    /// What was posted for a child's run (N-20), and whether that is settled; waits for it until the deadline.
+    pub async fn post_of(
+        &self,
+        run_id: &str,
+        deadline: tokio::time::Instant,
+    ) -> (Option<Untrusted>, bool) {
         loop {
-            let record = self.record(run_id).await?;
+            let Some(record) = self.record(run_id).await else {
+                return (None, true);
+            };
             if record.cleanup_handled {
-                return record
-                    .other
-                    .get("post")
-                    .and_then(|post| post.as_str())
-                    .map(Untrusted::from);
+                let post = record.other.get("post").and_then(|post| post.as_str());
+                return (post.map(Untrusted::from), true);
             }
             let now = tokio::time::Instant::now();
             if now >= deadline {
-                return None;
+                return (None, false);
             }
             tokio::time::sleep_until(deadline.min(now + Duration::from_millis(20))).await;
         }

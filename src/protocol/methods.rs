@@ -4,7 +4,7 @@
 
 use crate::model::key::{Kind, SessionKey};
 use crate::model::message::RawLine;
-use crate::model::run::{Outcome, Run, RunId};
+use crate::model::run::{Outcome, Run, RunId, RunState};
 use crate::model::session::{Row, SendPolicy};
 use crate::text::Untrusted;
 use serde::{Deserialize, Serialize};
@@ -310,6 +310,9 @@ pub struct Waited {
     pub run_id: RunId,
     /// `None`: the wait is over, the run goes on (or is not known, E-12).
     pub outcome: Option<Outcome>,
+    /// Where the run stands; `None`: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RunState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Untrusted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -317,6 +320,9 @@ pub struct Waited {
     /// For a sub-agent's task: what was posted to the requester (N-20), once the announce is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post: Option<Untrusted>,
+    /// Nothing more follows: there is no announce, or it is settled (also when it was silent).
+    #[serde(default)]
+    pub settled: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

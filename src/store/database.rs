@@ -240,7 +240,10 @@ pub fn damaged(file: &Path, reason: &str) -> StoreError {
             "Backup: {}; to use it, move the damaged file away and copy the backup to its place",
             backup.display()
         ),
-        None => "There is no backup; move the damaged file away to begin anew".into(),
+        None => format!(
+            "There is no backup; to begin anew, move it aside: mv {0} {0}.damaged",
+            file.display()
+        ),
     };
     StoreError::Damaged {
         file: file.into(),

@@ -820,6 +820,8 @@ mod compose {
                 )
             },
             Reply::Waited(Waited {
+                state: None,
+                settled: false,
                 run_id: run.clone(),
                 outcome: None,
                 reply: None,
@@ -1412,6 +1414,8 @@ mod total {
                 queued_behind: 1,
             }),
             Request::Wait { run_id, .. } => Reply::Waited(Waited {
+                state: None,
+                settled: false,
                 run_id: run_id.clone(),
                 outcome: n.is_multiple_of(2).then_some(Outcome::Ok),
                 reply: Some("r".into()),

@@ -1289,3 +1289,72 @@ async fn e_17_a_subscriber_that_was_too_slow_is_told_even_when_nothing_follows()
         .unwrap();
     assert!(matches!(told.what, What::Resync {}), "{told:?}");
 }
+
+/// An agent that does not keep its word.
+struct Panicking;
+
+impl crosstalk::agents::Agent for Panicking {
+    fn step<'a>(
+        &'a self,
+        _: &'a crosstalk::agents::Step,
+        _: &'a dyn crosstalk::agents::Progress,
+    ) -> futures_util::future::BoxFuture<
+        'a,
+        Result<crosstalk::agents::Answer, crosstalk::agents::AgentError>,
+    > {
+        Box::pin(async { panic!("no word was kept") })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn e_6_a_turn_that_panics_is_an_error_and_the_session_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = open_settings();
+    let store = StateStore::open(dir.path(), &settings.main_key).unwrap();
+    let options = Options {
+        clock: Clock::of_tokio(START),
+        agents: std::collections::HashMap::from([(AgentId::mend("ops"), Arc::new(Panicking) as _)]),
+        ..Options::default()
+    };
+    let engine = Engine::open(store, settings, options).await.unwrap();
+    let house = House {
+        engine,
+        channels: Channels::recording(),
+        dir,
+    };
+    for _ in 0..2 {
+        let result = house
+            .call("sessions_send", send("agent:ops:main", "hello"))
+            .await;
+        assert_eq!(result["status"], "error");
+        assert!(
+            result["error"].as_str().unwrap().contains("panicked"),
+            "{result}"
+        );
+    }
+    house.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aborted_step_ends_the_exchange_unannounced() {
+    let house = house(open_settings()).await;
+    let mut events = house.engine.events(None);
+    let message = "[[reply:go on [[slow:5]] [[ping:3]]]]";
+    let result = house
+        .call_as(
+            "agent:research:main",
+            "sessions_send",
+            send("agent:ops:main", message),
+        )
+        .await;
+    assert_eq!(result["status"], "ok", "{result}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let root = result["runId"].as_str().unwrap();
+    let stopped = house.engine.abort(None, Some(root), true).await.unwrap();
+    assert_eq!(stopped.len(), 1, "the step of the ended send: {stopped:?}");
+    house.settle().await;
+    let announced = drain(&mut events)
+        .iter()
+        .any(|event| matches!(event.what, What::Announce { .. }));
+    assert!(!announced);
+}

@@ -112,6 +112,8 @@ impl Inner {
             Request::Wait { run_id, .. } => Ok(Reply::Waited(Waited {
                 run_id,
                 outcome: None,
+                state: None,
+                settled: false,
                 reply: None,
                 post: None,
                 error: None,

@@ -205,6 +205,9 @@ impl Shared {
     }
 }
 
+/// What a database that is not in use any more is called: a backup, or what was moved aside.
+const ASIDE: &str = "state.db.";
+
 /// Refuses a directory that is not ours (D-4). Makes nothing.
 fn recognise(dir: &Path, file: &Path) -> Result<(), StoreError> {
     let foreign = |found: String| {
@@ -226,9 +229,12 @@ fn recognise(dir: &Path, file: &Path) -> Result<(), StoreError> {
         Found::Ours(_) => Ok(()),
         Found::Other => foreign(format!("{DATABASE} of another program")),
         Found::Nothing => {
+            // A damaged database that was moved aside leaves the transcripts.
+            let was_ours = names.iter().any(|name| name.starts_with(ASIDE));
             let mut others: Vec<_> = names
                 .into_iter()
                 .filter(|name| !is_made_by_us(name))
+                .filter(|name| !(was_ours && (name == "agents" || name.starts_with(ASIDE))))
                 .collect();
             others.sort();
             match (others.as_slice(), file.exists()) {

@@ -269,3 +269,26 @@ fn another_configuration_than_the_owners_is_refused() {
     world.run(&["abort", run.out.trim()]).ends(0);
     world.settle();
 }
+
+#[test]
+fn what_only_the_operator_has_takes_no_as() {
+    let world = World::with(super::world::DIRECTIVES);
+    says(
+        &world,
+        &["--as", "agent:ops:main", "watch"],
+        2,
+        &["watch", "--as"],
+    );
+}
+
+#[test]
+fn an_unknown_tool_makes_nothing() {
+    let world = World::empty();
+    says(
+        &world,
+        &["call", "sessions_lost"],
+        1,
+        &["unknown tool", "sessions_list"],
+    );
+    assert!(!world.state().exists());
+}
