@@ -26,7 +26,9 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 /// How long a server may take to greet.
 pub const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// Ticks that may be missed before a silent server counts as gone.
-const MISSED_TICKS: u32 = 4;
+const MISSED_TICKS: u32 = 2;
+/// What a busy server gets on top.
+const GRACE: Duration = Duration::from_secs(5);
 /// Requests that may wait for the socket.
 const OUTBOUND: usize = 64;
 /// Events that may wait for the consumer; then the socket fills, and the server's side decides.
@@ -193,7 +195,8 @@ impl Connection {
             let _ = sink.close().await;
         });
         // A server that is stopped or hangs keeps its socket open; its ticks stop.
-        let silence = Duration::from_millis(hello.policy.tick_interval_ms.max(1)) * MISSED_TICKS;
+        let tick = Duration::from_millis(hello.policy.tick_interval_ms.max(1));
+        let silence = tick * MISSED_TICKS + GRACE;
         let reader = tokio::spawn({
             let close = CloseOnDrop(pending.clone(), writer.abort_handle());
             async move {

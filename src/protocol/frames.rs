@@ -14,7 +14,7 @@ pub const PROTOCOL: u32 = 4;
 /// The largest frame either side sends or takes, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 /// How often a server says that it is there, in milliseconds.
-pub const TICK_MS: u64 = 15_000;
+pub const TICK_MS: u64 = 5_000;
 
 /// First event of a connection, from the server.
 pub const CHALLENGE: &str = "connect.challenge";
