@@ -5,8 +5,9 @@ use super::runs::new_entry;
 use super::{Engine, Trouble, lines, lock, spawn};
 use crate::model::event::What;
 use crate::model::key::SessionKey;
-use crate::model::run::{Outcome, Run, RunId};
+use crate::model::run::{Outcome, Run, RunId, RunState};
 use crate::model::session::{Entry, SendPolicy, Status};
+use crate::store::state::{StateStore, Tx};
 use crate::store::{Sessions, StoreError};
 use crate::text::Untrusted;
 use serde_json::{Map, Value};
@@ -27,8 +28,21 @@ impl Engine {
     ) -> Result<Entry, Trouble> {
         let settings = self.settings();
         let mut checked = Vec::new();
+        let mut archived = None;
         for (name, value) in fields {
+            if name == "archived" {
+                let flag = value.as_bool().ok_or("archived takes true or false")?;
+                archived = Some(flag);
+                continue;
+            }
             checked.push(Change::read(&settings, &name, &value)?);
+        }
+        if let Some(archived) = archived {
+            // First, since it is what can be refused; it makes no session.
+            let entry = self.archive(key, archived).await?;
+            if checked.is_empty() {
+                return Ok(entry);
+            }
         }
         if checked.is_empty() {
             return Err("nothing to change: give a label, model, thinking level, verbose level or send policy".to_owned().into());
@@ -174,7 +188,7 @@ impl Engine {
     }
 
     /// Stops a session's children and its own runs before it goes (LC-12).
-    async fn quiet(&self, key: &SessionKey) -> Result<(), String> {
+    pub(super) async fn quiet(&self, key: &SessionKey) -> Result<(), String> {
         self.stop_children(key).await;
         let runs = self.abort_session(key);
         let deadline = tokio::time::Instant::now() + END_WITHIN;
@@ -210,10 +224,13 @@ impl Engine {
     /// Says why, on what.
     pub async fn reset(&self, key: &SessionKey) -> Result<Entry, String> {
         self.quiet(key).await?;
-        self.put_aside(key, "reset").await?;
         let now = self.now_ms();
+        let store = self.inner.store.clone();
+        let time = lines::file_time(now);
         let changed = self
-            .change_entry(key, move |entry| {
+            .change_entry_with(key, move |tx, entry| {
+                no_run_in(tx, &entry.key)?;
+                put_aside(&store, entry, "reset", &time)?;
                 let fresh = Entry::new(
                     entry.key.clone(),
                     uuid::Uuid::new_v4().to_string(),
@@ -332,47 +349,63 @@ impl Engine {
         how: &'static str,
     ) -> Result<bool, String> {
         let wanted = key.clone();
-        let entry = self
+        let store = self.inner.store.clone();
+        let time = lines::file_time(self.now_ms());
+        let removed = self
             .inner
             .store
-            .read(move |tx| tx.entry(&wanted))
+            .write(move |tx| {
+                let Some(entry) = tx.entry(&wanted)? else {
+                    return Ok(None);
+                };
+                no_run_in(tx, &wanted)?;
+                put_aside(&store, &entry, how, &time)?;
+                tx.delete_entry(&wanted)?;
+                Ok(Some(entry))
+            })
             .await
             .map_err(|e| e.to_string())?;
-        let Some(entry) = entry else { return Ok(false) };
-        let row = Box::new(self.row(&entry));
-        self.put_aside(key, how).await?;
-        let wanted = key.clone();
-        self.inner
-            .store
-            .write(move |tx| tx.delete_entry(&wanted))
-            .await
-            .map_err(|e| e.to_string())?;
+        let Some(entry) = removed else {
+            return Ok(false);
+        };
         self.forget_writer(key);
+        let row = Box::new(self.row(&entry));
         self.publish(About::session(key), What::SessionDeleted { row });
         Ok(true)
     }
+}
 
-    /// Renames a transcript to `<file>.<how>.<time>` in the same directory (D-28).
-    async fn put_aside(&self, key: &SessionKey, how: &'static str) -> Result<(), String> {
-        let key = key.clone();
-        let time = lines::file_time(self.now_ms());
-        self.look(move |store| {
-            let Some(entry) = Sessions::entry(store, &key).map_err(|e| e.to_string())? else {
-                return Ok(());
-            };
-            let Some(path) = store.transcript_path(&entry) else {
-                return Ok(());
-            };
-            let mut aside = path.clone().into_os_string();
-            aside.push(format!(".{how}.{time}"));
-            match std::fs::rename(&path, &aside) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(format!("could not put {} aside: {error}", path.display()))
-                }
-                _ => Ok(()),
-            }
-        })
-        .await
+/// A run may have begun since the session was made quiet; its lines must not go into a file put aside.
+fn no_run_in(tx: &Tx<'_>, key: &SessionKey) -> Result<(), StoreError> {
+    let begun = tx.runs(RunState::Started)?;
+    if begun.iter().any(|run| run.session_key == *key) {
+        return Err(StoreError::Refused(format!(
+            "session {} is still active: a run has just begun; try again",
+            key.clean()
+        )));
+    }
+    Ok(())
+}
+
+/// Renames a transcript to `<file>.<how>.<time>` in the same directory (D-28).
+fn put_aside(
+    store: &StateStore,
+    entry: &Entry,
+    how: &'static str,
+    time: &str,
+) -> Result<(), StoreError> {
+    let Some(path) = store.transcript_path(entry) else {
+        return Ok(());
+    };
+    let mut aside = path.clone().into_os_string();
+    aside.push(format!(".{how}.{time}"));
+    match std::fs::rename(&path, &aside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::Io {
+            what: "could not put aside",
+            path,
+            error,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -435,7 +468,7 @@ impl Change {
             }),
             other => {
                 return Err(format!(
-                    "{:?} cannot be changed; known: label, thinkingLevel, verboseLevel, reasoningLevel, elevatedLevel, model, sendPolicy",
+                    "{:?} cannot be changed; known: label, thinkingLevel, verboseLevel, reasoningLevel, elevatedLevel, model, sendPolicy, archived",
                     Untrusted::new(other).clean()
                 ));
             }

@@ -1,7 +1,9 @@
 //! Messages from channels and the commands in them (AM-13, SP-22 to SP-26, SP-32, LC-10, LC-11).
 
+use super::events::About;
 use super::runs::{Accepted, NewRun, check_policy};
 use super::{Engine, runs::new_entry};
+use crate::model::event::What;
 use crate::model::key::SessionKey;
 use crate::model::message::{Provenance, ProvenanceKind};
 use crate::model::run::{Lane, RunOrigin};
@@ -76,6 +78,11 @@ impl Engine {
         }
         let channel = channel.trim().to_lowercase();
         let wanted = key.clone();
+        let known = self.inner.store.read(move |tx| tx.entry(&wanted)).await;
+        if known.map_err(|error| error.to_string())?.is_none() {
+            self.may_create(&key).await?;
+        }
+        let wanted = key.clone();
         let settings = self.settings();
         let now = self.now_ms();
         let (route_channel, route_to) = (channel.clone(), from.trim().to_owned());
@@ -85,19 +92,24 @@ impl Engine {
             .write(move |tx| {
                 let known = tx.entry(&wanted)?;
                 if check_policy(&settings, &wanted, known.as_ref(), Some(&route_channel)).is_err() {
-                    return Ok(false);
+                    return Ok(None);
                 }
+                let created = known.is_none();
                 let mut entry = known.unwrap_or_else(|| new_entry(&wanted, now));
                 entry.last_channel = Some(route_channel.as_str().into());
                 entry.last_to = Some(route_to.as_str().into());
                 entry.updated_at = entry.updated_at.max(now);
                 tx.put_entry(&entry)?;
-                Ok(true)
+                Ok(Some(created.then_some(entry)))
             })
             .await
             .map_err(|error| error.to_string())?;
-        if !allowed {
+        let Some(created) = allowed else {
             return Ok(Incoming::Silence);
+        };
+        if let Some(entry) = created {
+            let row = Box::new(self.row(&entry));
+            self.publish(About::session(&entry.key), What::SessionCreated { row });
         }
         let mut new = NewRun::new(key, RunOrigin::Channel, Lane::Main, text);
         new.provenance = Some(Provenance {

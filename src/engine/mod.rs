@@ -90,6 +90,8 @@ struct Inner {
     writers: Mutex<HashMap<SessionKey, Arc<tokio::sync::Mutex<lines::Writer>>>>,
     /// Places that spawns have reserved and not yet recorded, by requester (P-18).
     reserved: Mutex<HashMap<SessionKey, u32>>,
+    /// One at a time settles a child, by its run.
+    settling: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     tasks: TaskTracker,
     closing: CancellationToken,
     start_runs: bool,
@@ -142,6 +144,7 @@ impl Engine {
                 live: Mutex::default(),
                 writers: Mutex::default(),
                 reserved: Mutex::default(),
+                settling: Mutex::default(),
                 tasks: TaskTracker::new(),
                 closing: CancellationToken::new(),
                 start_runs: options.start_runs,
@@ -310,6 +313,18 @@ impl Engine {
     where
         F: FnOnce(&mut Entry) -> Result<(), StoreError> + Send + 'static,
     {
+        self.change_entry_with(key, |_, entry| change(entry)).await
+    }
+
+    /// As [`Engine::change_entry`], for changes that depend on what else is stored.
+    async fn change_entry_with<F>(
+        &self,
+        key: &SessionKey,
+        change: F,
+    ) -> Result<Option<Entry>, StoreError>
+    where
+        F: FnOnce(&Tx<'_>, &mut Entry) -> Result<(), StoreError> + Send + 'static,
+    {
         let wanted = key.clone();
         let changed = self
             .inner
@@ -318,7 +333,7 @@ impl Engine {
                 let Some(mut entry) = tx.entry(&wanted)? else {
                     return Ok(None);
                 };
-                change(&mut entry)?;
+                change(tx, &mut entry)?;
                 tx.put_entry(&entry)?;
                 Ok(Some(entry))
             })

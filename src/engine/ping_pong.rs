@@ -50,6 +50,12 @@ impl Engine {
             self.session_id(&flow.requester).await,
             self.session_id(&target).await,
         ];
+        let gone = flow.requester_session_id.is_some() && flow.requester_session_id != ids[0];
+        if gone {
+            return; // deleted or reset since the send
+        }
+        // A requester that had no session yet gets one by its first step, if a message may make it (S-13, A-21).
+        let known = ids[0].is_some() || self.may_create(&flow.requester).await.is_ok();
         let exchange = Exchange {
             flow,
             target,
@@ -70,7 +76,7 @@ impl Engine {
 
         let mut last = first;
         let mut cause = primary.run_id.clone();
-        let has_requester = exchange.flow.requester != exchange.target;
+        let has_requester = known && exchange.flow.requester != exchange.target;
         if limit > 0 && !skipped && has_requester {
             let (mut speaker, mut listener) =
                 (exchange.flow.requester.clone(), exchange.target.clone());

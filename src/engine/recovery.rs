@@ -4,10 +4,12 @@
 //! and its requester hears of it. Never twice.
 
 use super::lines::{self, Stop};
-use super::{Engine, control, subagents};
+use super::runs::NewRun;
+use super::send::inter_session;
+use super::{Engine, control, shown, subagents};
 use crate::agents::{Answer, ToolOutcome};
 use crate::model::message::{Block, Content, Message, Role};
-use crate::model::run::{Outcome, Run, RunOrigin, RunState};
+use crate::model::run::{Lane, Outcome, Run, RunOrigin, RunState};
 use crate::model::session::Entry;
 use crate::store::{Sessions, Span, StoreError};
 use crate::text::Untrusted;
@@ -25,6 +27,7 @@ impl Engine {
             .read(|tx| tx.runs(RunState::Started))
             .await?;
         let mut finished = Vec::new();
+        let mut lost = Vec::new();
         for mut run in begun {
             run.state = RunState::Ended;
             run.ended_at = Some(now);
@@ -44,6 +47,9 @@ impl Engine {
                         tracing::error!(error = %crate::text::clean_str(&error), "an interrupted run has no closing line");
                     }
                 }
+            }
+            if run.outcome == Some(Outcome::Interrupted) && run.flow.is_some() {
+                lost.push(run.clone());
             }
             self.inner
                 .store
@@ -81,11 +87,43 @@ impl Engine {
         for run in finished.iter().filter(|run| run.origin != RunOrigin::Spawn) {
             self.after(run);
         }
+        for run in lost {
+            self.tell_lost(&run).await;
+        }
         self.settle_after_restart().await?;
         self.inner
             .store
             .write(move |tx| tx.forget_runs_before(now - 7 * 24 * 3_600_000).map(|_| ()))
             .await
+    }
+
+    /// The requester of a send whose run was interrupted hears of it (AM-4, LC-22), unless it is gone or begun anew.
+    async fn tell_lost(&self, run: &Run) {
+        let Some(flow) = &run.flow else { return };
+        let wanted = flow.requester.clone();
+        let entry = self.inner.store.read(move |tx| tx.entry(&wanted)).await;
+        let Ok(Some(entry)) = entry else { return };
+        if flow.requester_session_id.as_ref() != Some(&entry.session_id) {
+            return;
+        }
+        let text = format!(
+            "Internal event: session {} was working on your message when the engine was restarted. It was not \
+             repeated, and there will be no reply.\nYour message: {}",
+            shown(&run.session_key).raw(),
+            run.message.raw()
+        );
+        let mut new = NewRun::new(
+            flow.requester.clone(),
+            RunOrigin::Report,
+            Lane::Nested,
+            text,
+        );
+        new.run_id = format!("lost:{}", run.run_id);
+        new.caused_by = Some(run.run_id.clone());
+        new.provenance = Some(inter_session(&run.session_key, None, "sessions_send"));
+        if let Err(error) = self.accept(new).await {
+            tracing::info!(error = %crate::text::clean_str(&error), "a requester could not be told of a lost message");
+        }
     }
 
     async fn entry_of(&self, run: &Run) -> Result<Option<Entry>, StoreError> {

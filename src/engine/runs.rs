@@ -246,6 +246,9 @@ impl Engine {
                         root
                     }
                 });
+                if let Some(flow) = &mut run.flow {
+                    flow.requester_session_id = tx.entry(&flow.requester)?.map(|e| e.session_id);
+                }
                 let mut created = None;
                 match stored {
                     Some(mut entry) => {
@@ -683,6 +686,13 @@ impl Engine {
                     };
                     if was_started {
                         count_end(&mut entry, &stored, &state, now);
+                    } else if stored.origin == RunOrigin::Spawn
+                        && stored.outcome == Some(Outcome::Aborted)
+                    {
+                        // Killed before its turn came (LC-10).
+                        entry.aborted_last_run = Some(true);
+                        entry.status = Some(Status::Killed);
+                        entry.ended_at = Some(now);
                     }
                     tx.put_entry(&entry)?;
                     Ok(Some(entry))

@@ -109,6 +109,7 @@ impl Engine {
             new.flow = Some(Flow {
                 requester: ctx.requester.clone(),
                 requester_channel: ctx.channel.clone(),
+                requester_session_id: None,
                 step_budget_ms,
             });
         }

@@ -19,6 +19,8 @@ use crate::text::Untrusted;
 use serde_json::{Map, Value, json};
 
 const TOOL: &str = "sessions_spawn";
+/// Member of an entry that is bound to a thread.
+pub(super) const BINDING: &str = "threadBinding";
 /// Refused by name, even with empty values (P-4).
 const DELIVERY_PARAMETERS: [&str; 8] = [
     "target",
@@ -345,7 +347,7 @@ impl Engine {
         child.spawned_workspace_dir = Some(workspace.display().to_string());
         if thread {
             child.other.insert(
-                "threadBinding".into(),
+                BINDING.into(),
                 json!({ "channel": "webchat", "boundAt": now }),
             );
         }

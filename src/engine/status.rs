@@ -9,6 +9,7 @@ use crate::model::key::SessionKey;
 use crate::model::run::{Lane, RunOrigin, SubagentRecord};
 use crate::model::tools::Arguments;
 use crate::model::visibility::Doing;
+use crate::store::StoreError;
 use crate::text::Untrusted;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -173,7 +174,7 @@ impl Engine {
             };
             let mut stopped = Vec::new();
             for record in &chosen {
-                stopped.extend(self.abort_session(&record.child_session_key));
+                stopped.extend(self.kill(record).await);
                 stopped.extend(self.stop_children(&record.child_session_key).await);
             }
             return json!({ "status": "ok", "action": "kill", "killed": stopped.len(), "runIds": stopped });
@@ -291,6 +292,10 @@ impl Engine {
         };
         let replaced = old.clone();
         new.also = Some(Box::new(move |tx, _| {
+            // It may have ended since: then it is being reported.
+            if tx.subagent(&replaced)?.is_none_or(|r| r.ended_at.is_some()) {
+                return Err(StoreError::Refused("this child has just ended".into()));
+            }
             tx.delete_subagent(&replaced)?;
             tx.put_subagent(&record)
         }));

@@ -3,12 +3,13 @@
 use super::attachments;
 use super::channels::{announce_route, is_external};
 use super::events::About;
-use super::runs::{NewRun, Waited};
+use super::runs::NewRun;
 use super::send::{ANNOUNCE_SKIP, SILENT, inter_session};
-use super::{Engine, lines, shown};
+use super::spawn::BINDING;
+use super::{Engine, lines, lock, shown};
 use crate::model::event::{AnnounceKind, Fate, What};
 use crate::model::key::SessionKey;
-use crate::model::run::{ChildOutcome, Lane, Outcome, Run, RunOrigin, SubagentRecord};
+use crate::model::run::{ChildOutcome, Lane, Outcome, Run, RunId, RunOrigin, SubagentRecord};
 use crate::model::session::{DeliveryContext, Entry};
 use crate::model::tools::{Cleanup, SpawnMode};
 use crate::store::Sessions;
@@ -17,6 +18,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Frozen results are at most this long (N-3).
@@ -27,6 +29,11 @@ const DELIVERY_PAUSES_S: [u64; 4] = [5, 10, 20, 0];
 const ANNOUNCE_PAUSES_S: [u64; 3] = [1, 2, 0];
 /// N-26.
 const GIVE_UP_AFTER_MS: i64 = 30 * 60_000;
+/// Members of a record that the specification does not name: its requester's agent was told, the result is a tool's
+/// answer, the size of a result that was cut.
+const TOLD: &str = "told";
+const FROM_TOOL: &str = "resultFromTool";
+const WHOLE_BYTES: &str = "resultBytes";
 /// Nothing to report (table 0.1).
 const NO_OUTPUT: &str = "(no output)";
 
@@ -69,12 +76,16 @@ pub(super) fn close(record: &mut SubagentRecord, run: &Run, text: Option<Untrust
         error: run.error.clone().filter(|_| status == "error"),
     });
     record.ended_reason = Some(reason.into());
+    if run.reply.is_none() && text.is_some() {
+        record.other.insert(FROM_TOOL.into(), true.into());
+    }
     let text = text.map(Untrusted::into_raw).unwrap_or_default();
     record.frozen_result_text = Some(if text.len() > RESULT_BYTES {
         let cut = (0..=RESULT_BYTES)
             .rev()
             .find(|at| text.is_char_boundary(*at))
             .unwrap_or(0);
+        record.other.insert(WHOLE_BYTES.into(), text.len().into());
         format!("{}\n(cut; {} bytes in all)", &text[..cut], text.len()).into()
     } else {
         text.into()
@@ -103,28 +114,83 @@ impl Engine {
     }
 
     async fn settle_child_now(&self, run_id: String) {
-        let Some(mut record) = self.record(&run_id).await else {
-            return;
-        };
-        if record.cleanup_handled {
-            return;
+        // Two descendants that settle at once both come here: one after the other, or the report would be made twice.
+        let turn = lock(&self.inner.settling)
+            .entry(run_id.clone())
+            .or_default()
+            .clone();
+        let turn = turn.lock().await;
+        if let Some(mut record) = self.with_all_results(&run_id).await {
+            let settled = self.report(&mut record).await;
+            self.clean_up(&mut record, settled).await;
+            let parent = record.requester_session_key.clone();
+            self.settle_parent_of(&parent).await;
         }
-        if self.descendants_open(&record.child_session_key).await {
-            // The last descendant to settle comes back here (N-28).
-            return;
+        drop(turn);
+        let mut settling = lock(&self.inner.settling);
+        if settling
+            .get(&run_id)
+            .is_some_and(|turn| Arc::strong_count(turn) == 1)
+        {
+            settling.remove(&run_id);
         }
-        if let Some(woken) = self.wake_with_results(&record).await {
-            let child_run = woken;
-            if let Waited::Ended(run) = self.wait(&child_run, Duration::from_secs(24 * 3600)).await
-                && let Some(text) = run.reply.clone()
-            {
-                record.frozen_result_text = Some(text);
+    }
+
+    /// The record of an ended child once all its descendants are settled and it has read their results (N-28); `None`
+    /// when it is handled already, or when the last descendant to settle will come back here.
+    async fn with_all_results(&self, run_id: &str) -> Option<SubagentRecord> {
+        loop {
+            let mut record = self.record(run_id).await.filter(|r| !r.cleanup_handled)?;
+            if self.descendants_open(&record.child_session_key).await {
+                return None;
             }
+            if record.suppress_announce_reason.is_some() {
+                return Some(record);
+            }
+            let reading = match self.reading_reports(&record.child_session_key).await {
+                Some(run_id) => Some(run_id),
+                None => self.wake_with_results(&record).await,
+            };
+            let Some(reading) = reading else {
+                if let Some(text) = self.text_after_reports(&record).await {
+                    record.frozen_result_text = Some(text);
+                }
+                return Some(record);
+            };
+            self.wait(&reading, Duration::from_secs(24 * 3600)).await;
         }
-        let delivered = self.report(&mut record).await;
-        self.clean_up(&mut record, delivered).await;
-        let parent = record.requester_session_key.clone();
-        self.settle_parent_of(&parent).await;
+    }
+
+    /// A report that waits or runs in a session.
+    async fn reading_reports(&self, key: &SessionKey) -> Option<RunId> {
+        let wanted = key.clone();
+        let runs = self
+            .inner
+            .store
+            .read(move |tx| tx.runs_of(&wanted))
+            .await
+            .ok()?;
+        runs.into_iter()
+            .filter(|run| run.origin == RunOrigin::Report)
+            .map(|run| run.run_id)
+            .find(|run_id| self.is_live(run_id))
+    }
+
+    /// What a child said last of the reports it read after its own run had ended.
+    async fn text_after_reports(&self, record: &SubagentRecord) -> Option<Untrusted> {
+        let key = record.child_session_key.clone();
+        let ended = record.ended_at?;
+        let runs = self
+            .inner
+            .store
+            .read(move |tx| tx.runs_of(&key))
+            .await
+            .ok()?;
+        runs.into_iter()
+            .filter(|run| run.origin == RunOrigin::Report && run.outcome == Some(Outcome::Ok))
+            .filter(|run| run.ended_at.is_some_and(|at| at >= ended))
+            .filter_map(|run| run.reply)
+            .next_back()
     }
 
     /// The record of a session that is itself a child.
@@ -189,26 +255,20 @@ impl Engine {
         }
     }
 
-    /// N-28: a child whose descendants settled after its own run had ended is woken once with their results.
-    async fn wake_with_results(&self, record: &SubagentRecord) -> Option<String> {
+    /// N-28: a child whose descendants settled after its own run had ended is woken with the results it has not read.
+    async fn wake_with_results(&self, record: &SubagentRecord) -> Option<RunId> {
         let key = record.child_session_key.clone();
-        let ended = record.ended_at?;
-        let late = self
+        let mut unread = self
             .inner
             .store
             .read(move |tx| tx.subagents(Some(&key)))
             .await
-            .ok()?
-            .into_iter()
-            .filter(|child| child.cleanup_completed_at.is_some_and(|at| at >= ended))
-            .filter(|child| child.suppress_announce_reason.is_none())
-            .collect::<Vec<_>>();
-        if late.is_empty() {
-            return None;
-        }
-        let results = late
+            .ok()?;
+        unread.retain(|child| child.cleanup_handled && !child.other.contains_key(TOLD));
+        let first = unread.first()?;
+        let results = unread
             .iter()
-            .map(|child| self.event_text(child, &None))
+            .map(|child| self.event_text(child, &None, &record.child_session_key))
             .collect::<Vec<_>>()
             .join("\n\n");
         let mut new = NewRun::new(
@@ -217,17 +277,28 @@ impl Engine {
             Lane::Subagent,
             results,
         );
-        new.run_id = format!("wake:{}", record.run_id);
+        new.run_id = format!("wake:{}", first.run_id);
         new.caused_by = Some(record.run_id.clone());
-        new.about = late.first().map(name_of);
-        let from = late
-            .first()
-            .map_or(&record.child_session_key, |child| &child.child_session_key);
-        new.provenance = Some(inter_session(from, None, "subagent_announce"));
-        self.accept(new)
-            .await
-            .ok()
-            .map(|accepted| accepted.run.run_id)
+        new.about = Some(name_of(first));
+        new.provenance = Some(inter_session(
+            &first.child_session_key,
+            None,
+            "subagent_announce",
+        ));
+        for child in &mut unread {
+            child.other.insert(TOLD.into(), true.into());
+        }
+        let told = unread.clone();
+        new.also = Some(Box::new(move |tx, _| {
+            told.iter().try_for_each(|child| tx.put_subagent(child))
+        }));
+        match self.accept(new).await {
+            Ok(accepted) => Some(accepted.run.run_id),
+            Err(error) => {
+                tracing::info!(error = %crate::text::clean_str(&error), "a child could not be woken with its results");
+                None
+            }
+        }
     }
 
     /// Reports a child to its requester (N-10 to N-30). True when nothing is left to be told.
@@ -243,6 +314,7 @@ impl Engine {
             .is_some_and(|outcome| outcome.status == "ok");
         let is_token = matches!(text.as_str(), ANNOUNCE_SKIP | SILENT);
         if record.suppress_announce_reason.is_some() || (ok && is_token) {
+            record.other.insert(TOLD.into(), true.into());
             self.tell_announce(record, None, Fate::Skipped, None, None);
             return true;
         }
@@ -260,6 +332,7 @@ impl Engine {
             .is_some_and(|parent| parent.cleanup_handled)
         {
             // It has finished and reported: what comes late is dropped as handled (N-21).
+            record.other.insert(TOLD.into(), true.into());
             self.tell_announce(record, None, Fate::Skipped, None, None);
             return true;
         }
@@ -304,14 +377,15 @@ impl Engine {
             .await
             .is_some_and(|parent| parent.ended_at.is_some())
         {
-            // It is woken once with the results of all its children (N-28).
+            // It is woken with the results of all its children (N-28).
             return true;
         }
+        record.other.insert(TOLD.into(), true.into());
         let mut new = NewRun::new(
             requester.clone(),
             RunOrigin::Report,
             Lane::Nested,
-            self.event_text(record, &child),
+            self.event_text(record, &child, &requester),
         );
         // N-24: a fixed function of child key and run id.
         new.run_id = format!("report:{}", record.run_id);
@@ -406,7 +480,12 @@ impl Engine {
     }
 
     /// N-14: the internal event for the requester's model. The marks hold a nonce, so that no result can close them.
-    fn event_text(&self, record: &SubagentRecord, child: &Option<Entry>) -> String {
+    fn event_text(
+        &self,
+        record: &SubagentRecord,
+        child: &Option<Entry>,
+        to: &SessionKey,
+    ) -> String {
         let (status, result, notes) = normal_form(record);
         let nonce = record
             .run_id
@@ -418,7 +497,11 @@ impl Engine {
         let session_id = child
             .as_ref()
             .map_or("unknown", |entry| entry.session_id.as_str());
-        let how = if record.requester_session_key.is_subagent() {
+        // Nor may a result look like the marks.
+        let result = result.replace("UNTRUSTED_RESULT", "UNTRUSTED-RESULT");
+        let name = name_of(record).into_raw();
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        let how = if to.is_subagent() {
             "Fold this into your own work."
         } else {
             "Tell the user about it in your own voice, without internals."
@@ -433,7 +516,7 @@ impl Engine {
              status: {status}{notes}\n<<<BEGIN_UNTRUSTED_RESULT {nonce}>>>\n{result}\n<<<END_UNTRUSTED_RESULT {nonce}>>>\n{}\n\
              {how} Answer exactly {SILENT} when nothing needs saying.",
             shown(&record.child_session_key).raw(),
-            name_of(record).raw(),
+            name.replace("UNTRUSTED_RESULT", "UNTRUSTED-RESULT"),
             self.stats(record, child),
         )
     }
@@ -494,7 +577,7 @@ impl Engine {
         record.cleanup_handled = true;
         record.cleanup_completed_at = Some(self.now_ms());
         let remove = record.cleanup == Cleanup::Delete || !record.retain_attachments_on_keep;
-        if settled && remove && record.spawn_mode == SpawnMode::Run {
+        if settled && remove {
             self.remove_attachments(record).await;
         }
         let stored = record.clone();
@@ -506,12 +589,37 @@ impl Engine {
         {
             tracing::error!(error = %crate::text::clean_str(&error.to_string()), "a report is not marked as settled");
         }
+        let child = record.child_session_key.clone();
         if settled && record.cleanup == Cleanup::Delete {
-            let _ = self
-                .remove_session(&record.child_session_key, "deleted")
-                .await;
+            // Runs that somebody else put into its queue end with it (LC-12).
+            let removed = match self.quiet(&child).await {
+                Ok(()) => self.remove_session(&child, "deleted").await.map(|_| ()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = removed {
+                tracing::warn!(error = %crate::text::clean_str(&error), "a child is kept");
+            }
+        } else if record.spawn_mode == SpawnMode::Run {
+            self.release_binding(&child).await;
         }
         self.inner.expiry.notify_one();
+    }
+
+    /// Bound while it ran, released afterwards (P-44).
+    async fn release_binding(&self, child: &SessionKey) {
+        let wanted = child.clone();
+        let bound = self.inner.store.read(move |tx| tx.entry(&wanted)).await;
+        if bound.is_ok_and(|entry| entry.is_some_and(|e| e.other.contains_key(BINDING))) {
+            let released = self
+                .change_entry(child, |entry| {
+                    entry.other.shift_remove(BINDING);
+                    Ok(())
+                })
+                .await;
+            if let Err(error) = released {
+                tracing::warn!(error = %crate::text::clean_str(&error.to_string()), "a thread stays bound");
+            }
+        }
     }
 
     async fn remove_attachments(&self, record: &mut SubagentRecord) {
@@ -602,7 +710,7 @@ impl Engine {
     }
 
     /// Stops a session's children down the tree, each once (LC-10). Returns the runs that were stopped.
-    pub(super) async fn stop_children(&self, key: &SessionKey) -> Vec<String> {
+    pub(super) async fn stop_children(&self, key: &SessionKey) -> Vec<RunId> {
         let records = self
             .inner
             .store
@@ -621,10 +729,29 @@ impl Engine {
                     continue;
                 }
                 open.push(child.child_session_key.clone());
-                stopped.extend(self.abort_session(&child.child_session_key));
+                stopped.extend(self.kill(child).await);
             }
         }
         stopped
+    }
+
+    /// Ends what a child does (LC-10). One that has ended and waits for its own children is not announced either.
+    pub(super) async fn kill(&self, child: &SubagentRecord) -> Vec<RunId> {
+        if child.ended_at.is_some() && !child.cleanup_handled {
+            let run_id = child.run_id.clone();
+            let marked = self.inner.store.write(move |tx| {
+                if let Some(mut record) = tx.subagent(&run_id)?.filter(|r| !r.cleanup_handled) {
+                    record.suppress_announce_reason = Some("killed".into());
+                    record.ended_reason = Some("subagent-killed".into());
+                    tx.put_subagent(&record)?;
+                }
+                Ok(())
+            });
+            if let Err(error) = marked.await {
+                tracing::error!(error = %crate::text::clean_str(&error.to_string()), "a kill is not stored");
+            }
+        }
+        self.abort_session(&child.child_session_key)
     }
 }
 
@@ -665,7 +792,20 @@ fn normal_form(record: &SubagentRecord) -> (String, String, String) {
         .map(|text| text.raw().trim())
         .unwrap_or_default();
     let result = if text.is_empty() { NO_OUTPUT } else { text };
-    (status, result.to_owned(), String::new())
+    let mut notes = Vec::new();
+    if record.other.contains_key(FROM_TOOL) && !text.is_empty() {
+        notes.push("the result is what the last tool answered".to_owned());
+    }
+    if let Some(bytes) = record.other.get(WHOLE_BYTES) {
+        notes.push(format!("the result was cut; it has {bytes} bytes"));
+    }
+    if record.announce_retry_count > 0 {
+        notes.push(format!(
+            "reported again {} time(s)",
+            record.announce_retry_count
+        ));
+    }
+    (status, result.to_owned(), notes.join("; "))
 }
 
 /// `42s`, `5m12s`, `1h3m`.

@@ -62,6 +62,7 @@ impl Engine {
         };
         if !allowed.contains(&call.name) {
             if !NAMES.contains(&call.name.as_str())
+                && own_tool_allowed(&self.settings(), entry, &call.name)
                 && let Some(own) = agent.tool(&run.session_key, call)
             {
                 return own.await;
@@ -87,7 +88,6 @@ impl Engine {
         let depth = depth_of(entry);
         let is_leaf = depth >= settings.subagents.max_spawn_depth;
         let rules = &settings.subagent_tools;
-        let named = |list: &[String], name: &str| list.iter().any(|pattern| names(pattern, name));
         NAMES
             .into_iter()
             .filter(|name| {
@@ -111,11 +111,22 @@ impl Engine {
     }
 }
 
+fn named(list: &[String], name: &str) -> bool {
+    list.iter().any(|pattern| names(pattern, name))
+}
+
+/// A sub-agent has the tools its agent brings along unless the rules say otherwise (P-25, P-26).
+fn own_tool_allowed(settings: &Settings, entry: &Entry, name: &str) -> bool {
+    let rules = &settings.subagent_tools;
+    depth_of(entry) == 0
+        || (!named(&rules.deny, name) && (rules.allow.is_empty() || named(&rules.allow, name)))
+}
+
 /// A name, a group, or a pattern with `*` (P-26).
 fn names(pattern: &str, name: &str) -> bool {
     let pattern = pattern.trim().to_lowercase();
     if pattern == GROUP_SESSIONS {
-        return name.starts_with("sessions_");
+        return name.starts_with("session");
     }
     match pattern.split_once('*') {
         None => pattern == name,

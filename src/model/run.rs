@@ -68,6 +68,9 @@ pub struct Flow {
     pub requester: SessionKey,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester_channel: Option<Untrusted>,
+    /// Session id of the requester at acceptance: a reset or delete since then ends the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester_session_id: Option<String>,
     /// Budget of each step in milliseconds.
     pub step_budget_ms: u64,
 }

@@ -11,6 +11,7 @@ mod floors;
 mod host;
 mod model;
 mod openclaw;
+mod rules;
 mod store;
 mod text;
 mod tools;
