@@ -361,13 +361,23 @@ impl Engine {
                 no_run_in(tx, &wanted)?;
                 put_aside(&store, &entry, how, &time)?;
                 tx.delete_entry(&wanted)?;
-                Ok(Some(entry))
+                // Spawned after its children were stopped: these go with it (LC-12).
+                let mut late = tx.subagents(Some(&wanted))?;
+                late.retain(|child| !child.cleanup_handled);
+                for child in &mut late {
+                    child.suppress_announce_reason = Some("killed".into());
+                    tx.put_subagent(child)?;
+                }
+                Ok(Some((entry, late)))
             })
             .await
             .map_err(|e| e.to_string())?;
-        let Some(entry) = removed else {
+        let Some((entry, late)) = removed else {
             return Ok(false);
         };
+        for child in late {
+            self.abort_session(&child.child_session_key);
+        }
         self.forget_writer(key);
         let row = Box::new(self.row(&entry));
         self.publish(About::session(key), What::SessionDeleted { row });

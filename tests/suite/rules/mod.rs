@@ -2,7 +2,7 @@
 
 mod announce;
 mod exchange;
-mod files;
+
 mod order;
 mod policy;
 mod send;
