@@ -160,7 +160,8 @@ async fn announced(house: &House, target: &str) -> Vec<(Option<String>, Option<S
         .send_as(RESEARCH, target, "[[reply:REPLY_SKIP]]")
         .await;
     house.settle().await;
-    let text = |text: Option<crosstalk::text::Untrusted>| text.map(|t| t.into_raw());
+    let text =
+        |text: Option<crosstalk::text::Untrusted>| text.map(crosstalk::text::Untrusted::into_raw);
     house
         .channels
         .delivered()

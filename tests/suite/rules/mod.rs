@@ -3,6 +3,7 @@
 mod announce;
 mod exchange;
 
+mod listed;
 mod order;
 mod policy;
 mod send;
