@@ -31,7 +31,9 @@ impl Engine {
         let mut archived = None;
         for (name, value) in fields {
             if name == "archived" {
-                let flag = value.as_bool().ok_or("archived takes true or false")?;
+                let flag = value
+                    .as_bool()
+                    .ok_or_else(|| "archived takes true or false".to_owned())?;
                 archived = Some(flag);
                 continue;
             }
