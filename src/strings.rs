@@ -65,6 +65,7 @@ pub mod ui {
     pub const SPAWNING: &str = "spawning";
     pub const SECONDS: &str = "s";
     pub const NO_LIMIT: &str = "none";
+    pub const REMOVES: &str = " takes it out";
     pub const ADD_FILE: &str = "path of a file to add";
     pub const HELP_TITLE: &str = "Help";
     pub const NO_ITEM: &str = "Nothing matches.";

@@ -42,7 +42,18 @@ impl App {
 
     /// Nothing can be changed: an observer, or a source that is only read.
     pub fn is_read_only(&self) -> bool {
-        self.observe || self.header.info.as_ref().is_some_and(|info| info.read_only)
+        self.why_read_only().is_some()
+    }
+
+    /// Why nothing can be changed; `None`: it can.
+    pub fn why_read_only(&self) -> Option<Clean> {
+        if self.header.info.as_ref().is_some_and(|info| info.read_only) {
+            Some("this source is read-only: nothing can be sent or changed".into())
+        } else if self.observe {
+            Some("observing: nothing can be sent or changed".into())
+        } else {
+            None
+        }
     }
 
     pub(super) fn key(&mut self, key: KeyPress) {
@@ -70,7 +81,26 @@ impl App {
     }
 
     /// In the spawn dialog `←` and `→` choose only where there is something to choose; in text they move the cursor.
+    /// Where no path is typed they choose an attachment, and what deletes text takes it away.
     fn text_keeps(&mut self, key: KeyPress, action: Action) -> bool {
+        let on_files = matches!(self.layers.last(), Some(Layer::Spawn));
+        if let Some(form) = self
+            .spawn
+            .as_mut()
+            .filter(|form| on_files && form.is_on_files())
+        {
+            match action {
+                Action::ChooseNext | Action::ChoosePrevious => {
+                    form.step_file(action == Action::ChooseNext);
+                    return true;
+                }
+                Action::DeleteLeft | Action::DeleteRight => {
+                    form.remove_file();
+                    return true;
+                }
+                _ => {}
+            }
+        }
         let is_text = matches!(self.layers.last(), Some(Layer::Spawn))
             && matches!(action, Action::ChooseNext | Action::ChoosePrevious)
             && self
@@ -130,6 +160,7 @@ impl App {
 
     /// The text that is being typed.
     fn text_mut(&mut self) -> Option<&mut Draft> {
+        let is_read_only = self.is_read_only();
         match self.layers.last_mut() {
             Some(Layer::Spawn) => {
                 let form = self.spawn.as_mut()?;
@@ -139,7 +170,7 @@ impl App {
             Some(Layer::Prompt(prompt)) => Some(&mut prompt.draft),
             Some(_) => None,
             None if self.sessions.filter_input.is_some() => self.sessions.filter_input.as_mut(),
-            None if self.focus == Focus::Compose => Some(&mut self.compose.draft),
+            None if self.focus == Focus::Compose && !is_read_only => Some(&mut self.compose.draft),
             None => None,
         }
     }
@@ -184,6 +215,11 @@ impl App {
     /// Does an action.
     pub(super) fn act(&mut self, action: Action) {
         use Action as A;
+        if action.changes()
+            && let Some(why) = self.why_read_only()
+        {
+            return self.say(Tone::Bad, why);
+        }
         match action {
             A::Palette => self.open_palette(),
             A::Redraw => self.out.push(Effect::Redraw),
@@ -539,7 +575,11 @@ impl App {
             .iter()
             .position(|focus| *focus == self.focus)
             .unwrap_or(0);
-        let next = order[(at + if forward { 1 } else { 2 }) % 3];
+        let by = if forward { 1 } else { 2 };
+        let mut next = order[(at + by) % 3];
+        if next == Focus::Compose && self.is_read_only() {
+            next = order[(at + 2 * by) % 3];
+        }
         if next == Focus::Compose || next == Focus::Transcript {
             self.open_selected();
         }
@@ -703,14 +743,26 @@ impl App {
 
     /// The session an action changes; says why when there is none.
     fn changeable(&mut self) -> Option<crate::model::key::SessionKey> {
-        if self.is_read_only() {
-            self.say(
-                Tone::Bad,
-                "this source is read-only: nothing can be changed",
-            );
+        if let Some(why) = self.why_read_only() {
+            self.say(Tone::Bad, why);
             return None;
         }
         self.subject()
+    }
+
+    /// As [`App::changeable`], for what a main session refuses.
+    fn removable(&mut self, what: &'static str) -> Option<crate::model::key::SessionKey> {
+        let key = self.changeable()?;
+        let session = self.sessions.get(&key);
+        if session.is_some_and(|session| session.kind == Kind::Main && !session.archived) {
+            let name = self.sessions.speaker(&key);
+            self.say(
+                Tone::Bad,
+                clean_format!("{} is a main session: it can be reset, not {}", name, what),
+            );
+            return None;
+        }
+        Some(key)
     }
 
     fn open_palette(&mut self) {
@@ -881,7 +933,9 @@ impl App {
     }
 
     fn archive(&mut self) {
-        let Some(key) = self.changeable() else { return };
+        let Some(key) = self.removable("archived") else {
+            return;
+        };
         if self.sessions.get(&key).is_some_and(|s| s.archived) {
             let request = Request::Restore { key: wire(&key) };
             self.ask(Wanted::Change("restored".into()), request);
@@ -903,9 +957,14 @@ impl App {
     }
 
     fn open_delete(&mut self) {
-        let Some(key) = self.changeable() else { return };
+        let Some(key) = self.removable("deleted") else {
+            return;
+        };
         let title = clean_format!("Delete {}?", self.sessions.name(&key));
-        let note = vec![key.clean(), "its transcript goes with it".into()];
+        let note = vec![
+            key.clean(),
+            "its transcript is kept, under another name".into(),
+        ];
         let yes = Item::new("delete it", Pick::Delete(key)).letter('y');
         self.confirm(title, note, vec![yes]);
     }

@@ -128,6 +128,30 @@ actions! {
 }
 
 impl Action {
+    /// It changes something, or is of use only on the way to it: not offered, and refused, where nothing can be
+    /// changed.
+    pub const fn changes(self) -> bool {
+        matches!(
+            self,
+            Action::Compose
+                | Action::Spawn
+                | Action::Rename
+                | Action::Archive
+                | Action::Delete
+                | Action::SendPolicy
+                | Action::Abort
+                | Action::AbortTree
+                | Action::Reset
+                | Action::PlayDemo
+                | Action::Send
+                | Action::NewLine
+                | Action::SendMenu
+                | Action::EditExternally
+                | Action::Complete
+                | Action::Submit
+        )
+    }
+
     /// The action of a name.
     pub fn parse(name: &str) -> Option<Action> {
         Action::ALL

@@ -353,11 +353,16 @@ impl App {
         }
     }
 
+    /// Whether sends are allowed here is known, so a refusal of a former send says nothing more.
+    pub const fn knows_policy(&self) -> bool {
+        self.transcript.policy.is_some()
+    }
+
     /// What to know before a word is typed.
     pub fn compose_hint(&self) -> Option<Clean> {
         let key = self.compose.target.as_ref()?;
-        if self.is_read_only() {
-            return Some("this source is read-only: nothing can be sent".into());
+        if let Some(why) = self.why_read_only() {
+            return Some(why);
         }
         if let Some((SendPolicy::Deny, source)) = &self.transcript.policy {
             return Some(clean_format!("sends are denied here ({})", source));
@@ -389,12 +394,26 @@ impl App {
         if self.compose.sending.is_some() {
             return self.say(Tone::Info, "the last message is still on its way");
         }
-        if self.command(&key, text.raw()) {
+        if let Some(why) = self.why_read_only() {
+            self.compose.failure = Some(why);
             return;
         }
-        if self.is_read_only() {
-            self.compose.failure = Some("not sent: this source is read-only".into());
-            return;
+        if text.raw().starts_with('/') {
+            if self.command(&key, text.raw()) {
+                return;
+            }
+            let name = text.raw().split_whitespace().next().unwrap_or("/");
+            // A path is not meant as a command.
+            let is_meant = name[1..]
+                .bytes()
+                .all(|b| b.is_ascii_alphabetic() || b == b'-');
+            if is_meant && !is_command(name) {
+                self.compose.failure = Some(clean_format!(
+                    "unknown command {}; start with a space to send it as text",
+                    Untrusted::new(name).clean()
+                ));
+                return;
+            }
         }
         let text = Untrusted::new(text.raw().trim());
         let id = self.new_id();
@@ -549,7 +568,7 @@ impl App {
     }
 
     pub(super) fn send_failed(&mut self, id: &str, failure: Failure) {
-        let text = failure.message.clean();
+        let mut text = failure.message.clean();
         let is_it = self
             .compose
             .sending
@@ -561,7 +580,12 @@ impl App {
             .map(|sent| identity(&sent.entry.target));
         if is_it {
             self.compose.sending = None;
-            if self.compose.target == target {
+            if let Some(target) = target.as_ref().filter(|_| self.compose.target == target) {
+                // Its key stands in the title of the box.
+                let key = target.clean();
+                let own = text.as_str().replace(key.as_str(), "this session");
+                let own = own.replace("session this session", "this session");
+                text = Untrusted::new(own).clean();
                 let arrived = failure.code == Code::Unavailable;
                 self.compose.failure = Some(if arrived {
                     clean_format!(
@@ -571,6 +595,9 @@ impl App {
                 } else {
                     clean_format!("not sent: {}", &text)
                 });
+                if matches!(failure.code, Code::Forbidden | Code::Refused) {
+                    self.ask_policy();
+                }
             }
         }
         // A connection that broke leaves open whether the message arrived; its id makes a repeat harmless.
@@ -831,14 +858,8 @@ impl App {
         let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim();
         let name = name.to_lowercase();
-        if !COMMANDS.iter().any(|command| command.name == name)
-            || text.contains('\n') && name != "/spawn"
-        {
+        if !is_command(&name) || text.contains('\n') && name != "/spawn" {
             return false;
-        }
-        if self.is_read_only() {
-            self.compose.failure = Some("not done: this source is read-only".into());
-            return true;
         }
         let value = |text: &str| {
             if text.is_empty() {
@@ -926,6 +947,9 @@ impl App {
 
     /// Goes to the box.
     pub(super) fn focus_compose(&mut self) {
+        if let Some(why) = self.why_read_only() {
+            return self.say(Tone::Bad, why);
+        }
         if self.focus == Focus::List {
             self.open_selected();
         }
@@ -935,6 +959,11 @@ impl App {
             self.say(Tone::Info, "choose a session first");
         }
     }
+}
+
+fn is_command(name: &str) -> bool {
+    let name = name.to_lowercase();
+    COMMANDS.iter().any(|command| command.name == name)
 }
 
 fn end_of(

@@ -6,6 +6,7 @@ use crate::clean_format;
 use crate::model::key::SessionKey;
 use crate::model::session::Row;
 use crate::protocol::methods::{Detail, Request};
+use crate::text::mask::Masker;
 use crate::text::{Clean, Untrusted, escape_json};
 use serde_json::Value;
 
@@ -29,13 +30,35 @@ pub enum PagerLine {
     Text(Clean),
 }
 
-/// JSON as lines; what is not drawable is escaped.
-pub(super) fn json_lines(value: &Value) -> Vec<PagerLine> {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    escape_json(&text).lines().map(PagerLine::Text).collect()
+/// The value with secrets masked in each of its texts: some rules need a text as it is, without JSON's escapes.
+fn masked(value: &Value, masker: &Masker) -> Value {
+    match value {
+        Value::String(text) => masker
+            .mask(text)
+            .map_or_else(|| value.clone(), Value::String),
+        Value::Array(all) => all.iter().map(|one| masked(one, masker)).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, one)| (name.clone(), masked(one, masker)))
+            .collect(),
+        _ => value.clone(),
+    }
 }
 
 impl App {
+    /// JSON as lines; what is not drawable is escaped, and secrets are masked unless they are shown.
+    pub(super) fn json_lines(&self, value: &Value) -> Vec<PagerLine> {
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+        let text = if self.transcript.show_secrets {
+            pretty(value)
+        } else {
+            let text = pretty(&masked(value, &self.masker));
+            // Other rules go by the name of the member.
+            self.masker.mask(&text).unwrap_or(text)
+        };
+        escape_json(&text).lines().map(PagerLine::Text).collect()
+    }
+
     /// The session that details, JSON and the like are about: the selected one, or the one being read.
     pub(super) fn subject(&self) -> Option<SessionKey> {
         match self.focus {
@@ -85,9 +108,10 @@ impl App {
 
     pub(super) fn json_came(&mut self, detail: &Detail) {
         let value = serde_json::to_value(detail).unwrap_or(Value::Null);
+        let lines = self.json_lines(&value);
         if let Some(Layer::Json(pager)) = self.layers.last_mut() {
             pager.loading = false;
-            pager.lines = json_lines(&value);
+            pager.lines = lines;
         }
     }
 
@@ -135,32 +159,37 @@ impl App {
             lines.push(fact("Run", clean_format!("{} · {} · {}", state, age, id)));
         }
         lines.push(PagerLine::Heading("Row".into()));
-        lines.extend(row_facts(row));
+        lines.extend(self.row_facts(row));
         lines.push(PagerLine::Heading("Stored entry".into()));
-        lines.extend(json_lines(&detail.entry));
+        lines.extend(self.json_lines(&detail.entry));
         lines
     }
-}
 
-fn row_facts(row: &Row) -> Vec<PagerLine> {
-    let Ok(Value::Object(members)) = serde_json::to_value(row) else {
-        return Vec::new();
-    };
-    members
-        .into_iter()
-        .filter(|(name, _)| name != "childSessions" && name != "messages")
-        .map(|(name, value)| {
-            let shown = match (&value, name.ends_with("At")) {
-                (Value::Number(number), true) => {
-                    let time = number
-                        .as_i64()
-                        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-                    time.map_or_else(|| number.to_string(), |time| time.to_string())
-                }
-                (Value::String(text), _) => text.clone(),
-                _ => value.to_string(),
-            };
-            PagerLine::Fact(Untrusted::new(name).clean(), Untrusted::new(shown).clean())
-        })
-        .collect()
+    fn row_facts(&self, row: &Row) -> Vec<PagerLine> {
+        let Ok(Value::Object(members)) = serde_json::to_value(row) else {
+            return Vec::new();
+        };
+        let show = self.transcript.show_secrets;
+        members
+            .into_iter()
+            .filter(|(name, _)| name != "childSessions" && name != "messages")
+            .map(|(name, value)| {
+                let shown = match (&value, name.ends_with("At")) {
+                    (Value::Number(number), true) => {
+                        let time = number
+                            .as_i64()
+                            .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+                        time.map_or_else(|| number.to_string(), |time| time.to_string())
+                    }
+                    (Value::String(text), _) => text.clone(),
+                    _ => value.to_string(),
+                };
+                let shown = match self.masker.mask(&shown) {
+                    Some(masked) if !show => masked,
+                    _ => shown,
+                };
+                PagerLine::Fact(Untrusted::new(name).clean(), Untrusted::new(shown).clean())
+            })
+            .collect()
+    }
 }

@@ -72,6 +72,7 @@ pub fn footer(app: &App) -> Vec<Hint> {
                 A::Back,
                 A::Palette,
                 A::Help,
+                A::Quit,
                 A::CopyMessage,
                 A::Raw,
             ],
@@ -87,6 +88,25 @@ pub fn footer(app: &App) -> Vec<Hint> {
         },
     };
     hints(app, app.contexts(), actions)
+}
+
+/// How to leave the spawn dialog, either way.
+pub fn ways_out(app: &App) -> Vec<Hint> {
+    let mut hints = hints(app, app.contexts(), &[Action::Back, Action::Submit]);
+    for hint in &mut hints {
+        if hint.action == Action::Back {
+            hint.words = "cancel".into();
+        }
+    }
+    hints
+}
+
+/// Stays in the footer however narrow it is.
+pub const fn is_vital(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Help | Action::Quit | Action::Back | Action::Submit
+    )
 }
 
 fn hints(app: &App, contexts: &[Context], actions: &[Action]) -> Vec<Hint> {
@@ -105,23 +125,10 @@ fn hints(app: &App, contexts: &[Context], actions: &[Action]) -> Vec<Hint> {
 
 /// False for what cannot be done here at all: such actions are not offered.
 fn is_possible(app: &App, action: Action) -> bool {
-    use Action as A;
-    let changes = matches!(
-        action,
-        A::Spawn
-            | A::Rename
-            | A::Archive
-            | A::Delete
-            | A::SendPolicy
-            | A::Abort
-            | A::AbortTree
-            | A::Reset
-            | A::Send
-    );
-    match action {
-        A::PlayDemo => app.header.info.as_ref().is_some_and(|info| info.demo),
-        _ => !(changes && app.is_read_only()),
+    if action.changes() && app.is_read_only() {
+        return false;
     }
+    action != Action::PlayDemo || app.header.info.as_ref().is_some_and(|info| info.demo)
 }
 
 /// Every key, by place; where the person is comes first.
@@ -135,6 +142,8 @@ pub fn sections(app: &App) -> Vec<HelpSection> {
     contexts.extend(Context::ALL.into_iter().filter(|context| *context != here));
     contexts
         .into_iter()
+        // Where nothing can be changed there is no such dialog.
+        .filter(|context| *context != Context::Spawn || is_possible(app, Action::Spawn))
         .map(|context| {
             let mut hints: Vec<Hint> = Vec::new();
             for binding in app.keymap.bindings(context) {

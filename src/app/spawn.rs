@@ -29,6 +29,8 @@ pub struct SpawnForm {
     pub thread: Choice,
     pub sandbox: Choice,
     pub attachments: Vec<Attachment>,
+    /// The attachment that is taken away next, as an index.
+    pub file: usize,
     /// Path being typed for one more attachment.
     pub attach: Draft,
     pub field: Field,
@@ -259,6 +261,7 @@ impl SpawnForm {
             thread: Choice::default(),
             sandbox: Choice::new(vec![Offer::fixed("inherit"), Offer::fixed("require")]),
             attachments: Vec::new(),
+            file: 0,
             attach: blank(),
             field: Field::Task,
             errors: Vec::new(),
@@ -370,6 +373,27 @@ impl SpawnForm {
             Field::Attach => &mut self.attach,
             _ => return None,
         })
+    }
+
+    /// The cursor is among the attachments: nothing is typed, and there are some.
+    pub fn is_on_files(&self) -> bool {
+        self.field == Field::Attach && self.attach.is_empty() && !self.attachments.is_empty()
+    }
+
+    /// Chooses another attachment.
+    pub(super) fn step_file(&mut self, forward: bool) {
+        let last = self.attachments.len().saturating_sub(1);
+        let by = if forward { 1 } else { -1 };
+        self.file = self.file.saturating_add_signed(by).min(last);
+    }
+
+    /// Takes the chosen attachment away, with what is wrong with it.
+    pub(super) fn remove_file(&mut self) {
+        if self.file < self.attachments.len() {
+            self.attachments.remove(self.file);
+            self.file = self.attachments.len().saturating_sub(1);
+            self.errors.retain(|(at, _)| *at != Some(Field::Attach));
+        }
     }
 
     pub(super) fn step_field(&mut self, forward: bool) {
@@ -520,11 +544,8 @@ impl App {
         let Some(parent) = self.subject() else {
             return self.say(Tone::Info, "choose the session that spawns first");
         };
-        if self.is_read_only() {
-            return self.say(
-                Tone::Bad,
-                "this source is read-only: nothing can be spawned",
-            );
+        if let Some(why) = self.why_read_only() {
+            return self.say(Tone::Bad, why);
         }
         match &mut self.spawn {
             Some(form) => {
@@ -659,6 +680,7 @@ impl App {
                     name: Untrusted::new(name).clean(),
                     state: AttachmentState::Reading,
                 });
+                form.file = form.attachments.len() - 1;
                 form.attach.edit(Edit::Clear);
                 self.out.push(Effect::ReadFile { path });
             }

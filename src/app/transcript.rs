@@ -331,6 +331,11 @@ impl Transcript {
         &mut self.streams[index]
     }
 
+    /// Drops what was written by runs that are gone; how they ended stands in the transcript.
+    pub(super) fn keep_streams(&mut self, is_live: impl Fn(&str) -> bool) {
+        self.streams.retain(|stream| is_live(&stream.run_id));
+    }
+
     pub(super) fn delta(
         &mut self,
         run: &str,
@@ -521,7 +526,12 @@ impl App {
     pub(super) fn policy_came(&mut self, key: &SessionKey, detail: &Detail) {
         if self.transcript.key.as_ref() == Some(key) {
             let source = Untrusted::new(detail.send_policy_source.as_str()).clean();
+            let was_denied = matches!(self.transcript.policy, Some((SendPolicy::Deny, _)));
             self.transcript.policy = Some((detail.send_policy, source));
+            // Why sends failed while they were denied does not hold any more.
+            if was_denied && detail.send_policy == SendPolicy::Allow {
+                self.compose.failure = None;
+            }
         }
     }
 
@@ -878,14 +888,15 @@ impl App {
 
     pub(super) fn line_json_came(&mut self, position: u64, lines: &Lines) {
         let line = lines.lines.iter().find(|line| line.position == position);
+        let shown = match line {
+            Some(line) => self.json_lines(&line.line),
+            None => vec![super::details::PagerLine::Text(
+                "the line is not there any more".into(),
+            )],
+        };
         if let Some(Layer::Json(pager)) = self.layers.last_mut() {
             pager.loading = false;
-            pager.lines = match line {
-                Some(line) => super::details::json_lines(&line.line),
-                None => vec![super::details::PagerLine::Text(
-                    "the line is not there any more".into(),
-                )],
-            };
+            pager.lines = shown;
         }
     }
 }

@@ -268,7 +268,7 @@ impl App {
     }
 
     /// What holds for sends to the session that is shown.
-    fn ask_policy(&mut self) {
+    pub(super) fn ask_policy(&mut self) {
         self.give_up(|wanted| matches!(wanted, Wanted::Policy(_)));
         if let Some(key) = self.transcript.key.clone() {
             let request = Request::Detail { key: wire(&key) };
@@ -358,6 +358,9 @@ impl App {
                     self.sessions.warnings.push(warning.clean());
                 }
                 self.header.info = Some(*info);
+                if self.is_read_only() && self.focus == super::Focus::Compose {
+                    self.focus = super::Focus::Transcript;
+                }
             }
             (Wanted::List, Reply::Rows(rows)) => {
                 let warnings = rows.warnings.iter().map(Untrusted::clean);
@@ -383,6 +386,7 @@ impl App {
                         crate::model::run::RunState::Ended => false,
                     };
                 }
+                self.drop_dead_streams();
                 self.sessions.rebuild(self.now_ms);
                 self.show_what_moves();
             }
@@ -473,7 +477,12 @@ impl App {
             Is::SessionCreated { row }
             | Is::SessionChanged { row }
             | Is::SessionArchived { row } => {
+                let policy = |app: &App| app.sessions.get(&identity(&row.key))?.send_policy;
+                let before = policy(self);
                 self.sessions.put(&row, now);
+                if policy(self) != before && self.transcript.key == Some(identity(&row.key)) {
+                    self.ask_policy();
+                }
                 if self.transcript.key.is_none() {
                     self.open_soon();
                 }
@@ -589,12 +598,25 @@ impl App {
                 };
             }
             Is::Resync {} => {
+                self.drop_dead_streams();
                 self.ask(Wanted::Info, Request::Info {});
                 self.reload_list();
                 self.reload_transcript();
                 self.ask_after_open_sends();
             }
         }
+    }
+
+    /// Whatever wrote when its owner was killed writes no more, though no event says so.
+    fn drop_dead_streams(&mut self) {
+        let live = self
+            .transcript
+            .key
+            .as_ref()
+            .and_then(|key| self.sessions.live.get(key));
+        self.transcript.keep_streams(|run| {
+            live.is_some_and(|live| live.running.contains(run) || live.queued.contains(run))
+        });
     }
 
     fn run_accepted(&mut self, key: SessionKey, run: String, queued_behind: Option<u32>) {

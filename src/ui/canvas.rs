@@ -110,6 +110,22 @@ pub fn fit(mut parts: Vec<(u8, Line)>, between: &Line, columns: usize) -> Line {
     out.cut(columns)
 }
 
+/// As [`fit`], with a mark at the end when something was left out.
+pub fn fit_or_more(parts: Vec<(u8, Line)>, between: &Line, columns: usize, mark: Style) -> Line {
+    let all: Vec<&Line> = parts
+        .iter()
+        .map(|(_, line)| line)
+        .filter(|l| !l.is_empty())
+        .collect();
+    let whole = all.iter().map(|line| line.width()).sum::<usize>()
+        + between.width() * all.len().saturating_sub(1);
+    if whole <= columns {
+        return fit(parts, between, columns);
+    }
+    let line = fit(parts, between, columns.saturating_sub(2));
+    line.with(" ", mark).with(super::glyph::MORE, mark)
+}
+
 /// A `usize` of columns or rows as cells.
 pub fn cells(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)

@@ -18,6 +18,8 @@ use ratatui::style::Style;
 
 /// Rows of text that are shown at once.
 const ROWS: usize = 8;
+/// Rows a reason may take.
+const REASON: usize = 3;
 
 /// Rows the box takes of a screen part this high; 0 where nothing can be written.
 pub fn height(canvas: &Canvas<'_>, columns: u16, available: u16) -> u16 {
@@ -34,7 +36,8 @@ pub fn height(canvas: &Canvas<'_>, columns: u16, available: u16) -> u16 {
         usize::from(columns.saturating_sub(4)),
         Style::new(),
     );
-    let more = below(canvas).len() + completions(canvas).len();
+    let inside = usize::from(columns.saturating_sub(4));
+    let more = below(canvas, inside).len() + completions(canvas).len();
     let rows = text.lines.len().clamp(1, ROWS) + more;
     cells(rows + 2).min(available / 2)
 }
@@ -88,12 +91,14 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect) {
     );
     let rows = usize::from(inner.height);
     let mut lines = completions(canvas);
-    lines.extend(below(canvas));
+    lines.extend(below(canvas, usize::from(inner.width)));
     // The text keeps at least one row.
     lines.truncate(rows.saturating_sub(1));
     let text_rows = rows - lines.len();
     let text = Rect::new(inner.x, inner.y, inner.width, cells(text_rows));
-    if compose.draft.is_empty() && !focused {
+    if let Some(why) = app.why_read_only().filter(|_| compose.draft.is_empty()) {
+        canvas.line(text, &word(why, dim));
+    } else if compose.draft.is_empty() && !focused {
         let hint = canvas.hint(crate::app::action::Action::Compose, "write a message");
         canvas.line(text, &hint.unwrap_or_default());
     } else {
@@ -143,25 +148,37 @@ fn completions(canvas: &Canvas<'_>) -> Vec<Line> {
 }
 
 /// Why a send failed, else what became of the last one; what to know before a word is typed.
-fn below(canvas: &Canvas<'_>) -> Vec<Line> {
+fn below(canvas: &Canvas<'_>, columns: usize) -> Vec<Line> {
     let compose = &canvas.app.compose;
+    let wrapped = |line: Line| line.wrap_to(columns, REASON);
     if let Some(failure) = &compose.failure {
         let text = clean_format!("{} {}", glyph::FAILED, failure);
-        return vec![word(text, canvas.style(Role::Error))];
+        return wrapped(word(text, canvas.style(Role::Error)));
     }
     let last = compose
         .target
         .as_ref()
-        .and_then(|target| compose.sends_to(target).next());
+        .and_then(|target| compose.sends_to(target).next())
+        .filter(|sent| sent.entry.state != SendState::Refused || !canvas.app.knows_policy());
     let mut lines = Vec::new();
     // A send of one's own that is under way says by itself that the session is busy.
+    let is_said = canvas.app.is_read_only() && compose.draft.is_empty();
     if last.is_none_or(Sent::is_settled)
+        && !is_said
         && let Some(hint) = canvas.app.compose_hint()
     {
         let text = clean_format!("{} {}", glyph::WARN, hint);
-        lines.push(word(text, canvas.style(Role::Waiting)));
+        lines.extend(wrapped(word(text, canvas.style(Role::Waiting))));
     }
-    lines.extend(last.map(|sent| state_line(canvas, sent)));
+    if let Some(sent) = last {
+        let line = state_line(canvas, sent);
+        // A reason is said in full; where a send stands fits, but for its time.
+        if sent.entry.error.is_some() {
+            lines.extend(wrapped(line));
+        } else {
+            lines.push(line);
+        }
+    }
     lines
 }
 

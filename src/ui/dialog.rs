@@ -222,7 +222,9 @@ fn menu_dialog(canvas: &mut Canvas<'_>, screen: Rect, menu: &Menu) {
     let item_width = |item: &Item| {
         let detail = item.blocked.as_ref().unwrap_or(&item.detail);
         let between = if detail.as_str().is_empty() { 0 } else { 2 };
-        6 + text::width(item.label.as_str()) + between + text::width(detail.as_str())
+        // The mark, the letter, the label, what is said on the right and a column of air.
+        let letter = if item.letter.is_some() { 3 } else { 1 };
+        4 + letter + text::width(item.label.as_str()) + between + text::width(detail.as_str())
     };
     let widest = menu.items.iter().map(item_width).max().unwrap_or(0);
     let notes = menu
@@ -232,7 +234,7 @@ fn menu_dialog(canvas: &mut Canvas<'_>, screen: Rect, menu: &Menu) {
         .max()
         .unwrap_or(0);
     let least = if menu.filter.is_some() { 56 } else { 30 };
-    let columns = room(screen, widest.max(notes.min(60)).clamp(least, 84));
+    let columns = room(screen, widest.max(notes.min(60)).clamp(least, 100));
     let mut above: Vec<Line> = Vec::new();
     for note in &menu.note {
         above.extend(word(note.clone(), canvas.style(Role::Text)).wrap(columns));

@@ -17,6 +17,7 @@ pub const STOPPED: &str = "⊘";
 pub const LATE: &str = "⧗";
 pub const ARCHIVED: &str = "▫";
 pub const LIVE: &str = "●";
+pub const RUNNING: &str = "▶";
 pub const OFFLINE: &str = "○";
 pub const BRANCH: &str = "├ ";
 pub const LAST: &str = "└ ";

@@ -140,6 +140,23 @@ impl Line {
         out
     }
 
+    /// As [`Line::wrap`], at most `most` lines (at least one); what is cut off is marked.
+    pub fn wrap_to(&self, columns: usize, most: usize) -> Vec<Line> {
+        let mut lines = self.wrap(columns);
+        if lines.len() > most.max(1) {
+            let rest = lines.split_off(most.max(1) - 1);
+            let mut last = Line::new();
+            for line in rest {
+                if !last.is_empty() {
+                    last.push(" ", Style::new());
+                }
+                last = last.and(line);
+            }
+            lines.push(last.cut(columns));
+        }
+        lines
+    }
+
     /// `left`, then space, then `right` against the right edge. What does not fit is cut off the left; where that
     /// would leave less than a third of the columns, the right part is given up.
     pub fn justified(left: Line, right: Line, columns: usize) -> Line {

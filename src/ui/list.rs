@@ -2,7 +2,7 @@
 //!
 //! Only the lines on the screen are made. Absent on purpose: which sessions match, and their order.
 
-use super::canvas::{Canvas, cells, fit, word};
+use super::canvas::{Canvas, cells, fit_or_more, word};
 use super::edit;
 use super::glyph;
 use super::line::{Line, column, spaces};
@@ -185,7 +185,8 @@ fn options(canvas: &mut Canvas<'_>, area: Rect) {
         part("tree", if pane.tree { "on" } else { "off" }.into(), false),
     ));
     let between = Line::of("   ", dim);
-    let line = fit(parts, &between, usize::from(area.width.saturating_sub(2)));
+    let columns = usize::from(area.width.saturating_sub(2));
+    let line = fit_or_more(parts, &between, columns, dim);
     canvas.line(inset(area), &line);
 }
 
@@ -349,10 +350,10 @@ pub fn state_glyph(canvas: &Canvas<'_>, session: &Session) -> (&'static str, Rol
     match canvas.app.sessions.state(session) {
         State::Running => (canvas.spinner(), Role::Running),
         State::Queued => (glyph::MORE, Role::Waiting),
+        _ if session.archived => (glyph::ARCHIVED, Role::Dim),
         State::Failed => (glyph::FAILED, Role::Error),
         State::Timeout => (glyph::LATE, Role::Error),
         State::Killed => (glyph::STOPPED, Role::Waiting),
-        _ if session.archived => (glyph::ARCHIVED, Role::Dim),
         State::Done if is_child => (glyph::OK, Role::Ok),
         State::Done | State::Idle => (kind_glyph(session.kind), Role::Dim),
     }

@@ -26,7 +26,7 @@ pub use cache::{Cache, UiOptions};
 pub use svg::svg;
 pub use theme::{ColorDepth, Theme, ThemeError};
 
-use crate::app::geometry::{Spot, Viewport};
+use crate::app::geometry::{Area, Spot, Viewport};
 use crate::app::{App, Focus, Link};
 use crate::clean_format;
 use canvas::{Canvas, word};
@@ -133,6 +133,19 @@ fn screen(canvas: &mut Canvas<'_>, cache: &mut Cache, area: Rect) {
         canvas,
         Rect::new(area.x, area.y, area.width, area.height - 1),
     );
+    header::toast(canvas, above_text(canvas, body));
+}
+
+/// Where a toast covers nothing that is typed: above the compose box, where that is seen.
+fn above_text(canvas: &Canvas<'_>, body: Rect) -> Rect {
+    let is_box = |(_, spot): &&(Area, Spot)| matches!(spot, Spot::Pane(Focus::Compose));
+    let compose = canvas.view.spots.iter().find(is_box);
+    match compose {
+        Some((at, _)) if canvas.app.layers.is_empty() && at.y > body.y => {
+            Rect::new(at.x, body.y, at.width, at.y - body.y)
+        }
+        _ => body,
+    }
 }
 
 /// Transcript and compose box.

@@ -4,11 +4,14 @@ use super::canvas::{Canvas, cells, word};
 use super::dialog;
 use super::edit;
 use super::glyph;
+use super::header;
 use super::line::{Line, column, repeat, spaces};
 use super::pen::{self, Titles};
 use super::theme::Role;
 use super::when;
+use crate::app::action::Action;
 use crate::app::geometry::Spot;
+use crate::app::help;
 use crate::app::spawn::{AttachmentState, Field, SpawnForm};
 use crate::clean_format;
 use crate::strings::ui as words;
@@ -48,7 +51,24 @@ pub fn draw(canvas: &mut Canvas<'_>, screen: Rect) {
         left: word(words::SPAWN_TITLE, canvas.style(Role::Focus)),
         ..Titles::default()
     };
-    let (frame, inside) = dialog::open(canvas, screen, columns, laid.rows.len(), &titles);
+    let (frame, inside) = dialog::open(canvas, screen, columns, laid.rows.len() + 1, &titles);
+    // How to get out stays, whatever scrolls.
+    let hints = help::ways_out(canvas.app);
+    let ways = header::keys(&hints, usize::from(inside.width), canvas);
+    let last = Rect::new(
+        inside.x,
+        inside.bottom().saturating_sub(1),
+        inside.width,
+        inside.height.min(1),
+    );
+    canvas.line(
+        last,
+        &Line::justified(Line::new(), ways, usize::from(inside.width)),
+    );
+    let inside = Rect {
+        height: inside.height.saturating_sub(1),
+        ..inside
+    };
     let rows = usize::from(inside.height);
     let mut top = form.top;
     if let Some((from, to)) = laid.focus {
@@ -245,7 +265,11 @@ fn slot(
             out.cursor = Some((row, x + LABEL + at));
         }
         if field == Field::RunLimit {
-            line = line.and(text);
+            if is_empty {
+                line.push("0", dim);
+            } else {
+                line = line.and(text);
+            }
             let is_none = draft
                 .text()
                 .clean()
@@ -316,7 +340,17 @@ fn task(canvas: &Canvas<'_>, form: &SpawnForm, out: &mut Form, columns: usize) {
 fn attachments(canvas: &Canvas<'_>, form: &SpawnForm, out: &mut Form, columns: usize) {
     let dim = canvas.style(Role::Dim);
     let mut name = label(canvas, Field::Attach.words(), form.field == Field::Attach);
-    for attachment in &form.attachments {
+    let removes = form
+        .is_on_files()
+        .then(|| {
+            canvas
+                .app
+                .keymap
+                .key_of(canvas.app.contexts(), Action::DeleteLeft)
+        })
+        .flatten();
+    for (at, attachment) in form.attachments.iter().enumerate() {
+        let chosen = form.is_on_files() && at == form.file;
         let state = match &attachment.state {
             AttachmentState::Reading => word(
                 clean_format!("{} reading", canvas.spinner()),
@@ -329,9 +363,20 @@ fn attachments(canvas: &Canvas<'_>, form: &SpawnForm, out: &mut Form, columns: u
             ),
         };
         let line = name
-            .with(attachment.name.clone(), canvas.style(Role::Text))
+            .with(
+                attachment.name.clone(),
+                canvas.style(if chosen { Role::Strong } else { Role::Text }),
+            )
             .with("  ", dim)
             .and(state);
+        let line = match removes.clone().filter(|_| chosen) {
+            Some(key) => Line::justified(
+                line,
+                word(key, canvas.style(Role::Key)).with(words::REMOVES, dim),
+                columns,
+            ),
+            None => line,
+        };
         out.rows.push(Vec::new());
         put(out, Some(Field::Attach), 0, columns, line);
         name = Line::of(spaces(LABEL), Style::new());

@@ -4,8 +4,10 @@ use crosstalk::app::action::Action;
 use crosstalk::app::effect::{Effect, Quit};
 use crosstalk::app::event::{Event, Ticket, What};
 use crosstalk::app::geometry::{TranscriptView, Viewport};
+use crosstalk::app::help;
 use crosstalk::app::key::KeyPress;
 use crosstalk::app::keymap::{Context, Found, Keymap};
+use crosstalk::app::menu::Pick;
 use crosstalk::app::sessions::{Sort, identity};
 use crosstalk::app::transcript::{Load, Scroll};
 use crosstalk::app::update::update;
@@ -15,7 +17,9 @@ use crosstalk::model::key::{Kind, SessionKey};
 use crosstalk::model::message::RawLine;
 use crosstalk::model::run::{Outcome, RunOrigin};
 use crosstalk::model::session::Row;
-use crosstalk::protocol::methods::{Accepted, Code, Failure, Lines, Reply, Request, Rows, Waited};
+use crosstalk::protocol::methods::{
+    Accepted, Code, Failure, Info, Lines, Reply, Request, Rows, Waited,
+};
 use crosstalk::text::{Clean, Untrusted};
 use serde_json::json;
 
@@ -734,6 +738,54 @@ mod transcript {
     }
 
     #[test]
+    fn a_run_that_is_gone_writes_no_more() {
+        let run = |id: &str| {
+            serde_json::from_value(json!({
+                "runId": id, "sessionKey": "agent:a:main", "origin": "operator", "lane": "main",
+                "state": "started", "message": "x", "messageId": "m", "acceptedAt": T0,
+            }))
+        };
+        let mut screen = opened();
+        for id in ["r1", "r2"] {
+            let origin = RunOrigin::Operator;
+            screen.event(
+                "agent:a:main",
+                Some(id),
+                backend::What::RunStarted { origin },
+            );
+        }
+        let written = |screen: &Screen| -> Vec<String> {
+            let streams = &screen.app.transcript.streams;
+            streams.iter().map(|stream| stream.run_id.clone()).collect()
+        };
+        screen.event("", None, backend::What::Resync {});
+        assert_eq!(written(&screen), ["r1", "r2"]);
+        let runs = vec![run("r2").unwrap()];
+        screen.answer(|r| matches!(r, Request::Runs {}), Reply::Runs { runs });
+        assert_eq!(written(&screen), ["r2"]);
+    }
+
+    #[test]
+    fn json_masks_secrets_until_they_are_shown() {
+        let secret = "sk-abcdefghijklmnopqrstuvwxyz0123456789";
+        let mut screen = opened();
+        appended(&mut screen, line(300, &format!("\"{secret}\"")));
+        let mut json = |keys: &str| {
+            screen.keys(keys);
+            let lines = vec![line(300, &format!("\"{secret}\""))];
+            screen.answer(is_history, Reply::Lines(page(lines, 300, 400, false)));
+            let Some(Layer::Json(pager)) = screen.app.layer() else {
+                panic!()
+            };
+            let text = format!("{:?}", pager.lines);
+            screen.keys("esc");
+            text.contains(secret)
+        };
+        assert!(!json("enter J"));
+        assert!(json("S J"));
+    }
+
+    #[test]
     fn a_resync_reads_list_and_transcript_again() {
         let mut screen = opened();
         let effects = screen.event("", None, backend::What::Resync {});
@@ -777,6 +829,70 @@ mod compose {
             (ticket, Request::Send { run_id, .. }) => (ticket, run_id),
             _ => unreachable!(),
         }
+    }
+
+    #[test]
+    fn unknown_commands_are_not_sent() {
+        let check = |typed: &str, sent: Option<&str>| {
+            let mut screen = composing();
+            screen.app.compose.draft.set(&typed.into());
+            screen.keys("enter");
+            let message = screen.ticket(is_send).map(|(_, request)| match request {
+                Request::Send { message, .. } => message.into_raw(),
+                _ => unreachable!(),
+            });
+            assert_eq!(message.as_deref(), sent, "{typed}");
+            if sent.is_none() {
+                assert_eq!(text(&screen), typed, "kept");
+                let why = screen.app.compose.failure.as_ref().unwrap().as_str();
+                assert!(why.contains("start with a space"), "{why}");
+            }
+        };
+        check("/bogus", None);
+        check("/sned off", None);
+        check("/tmp\nis full", None);
+        check("/etc/hosts is odd", Some("/etc/hosts is odd"));
+        check(" /bogus", Some("/bogus"));
+        check(" /stop it", Some("/stop it"));
+        // SP-23: several words are an ordinary message.
+        check("/send it over", Some("/send it over"));
+    }
+
+    #[test]
+    fn a_refusal_goes_away_when_sends_are_allowed_again() {
+        let mut screen = composing();
+        let policy = |screen: &mut Screen, policy: &str| {
+            let detail = json!({ "row": row("agent:a:main", 1), "sendPolicy": policy,
+                "sendPolicySource": "override", "entry": {}, "runs": [] });
+            let detail = Box::new(serde_json::from_value(detail).unwrap());
+            screen.answer(
+                |r| matches!(r, Request::Detail { .. }),
+                Reply::Detail(detail),
+            );
+        };
+        policy(&mut screen, "allow");
+        screen.type_text("hello");
+        screen.keys("enter");
+        let (ticket, _) = sent(&screen);
+        screen.out.clear();
+        let refused = Failure::new(Code::Refused, "session agent:a:main takes no messages");
+        screen.reply(ticket, Err(refused));
+        let why = screen.app.compose.failure.clone().unwrap();
+        assert_eq!(why.as_str(), "not sent: this session takes no messages");
+        policy(&mut screen, "deny");
+        assert!(screen.app.compose.failure.is_some());
+        let changed = Row {
+            send_policy: Some(crosstalk::model::session::SendPolicy::Allow),
+            ..row("agent:a:main", 1)
+        };
+        let what = backend::What::SessionChanged {
+            row: Box::new(changed),
+        };
+        screen.out.clear();
+        screen.event("agent:a:main", None, what);
+        policy(&mut screen, "allow");
+        assert_eq!(screen.app.compose.failure, None);
+        assert_eq!(text(&screen), "hello");
     }
 
     #[test]
@@ -1177,6 +1293,41 @@ mod spawn {
     }
 
     #[test]
+    fn files_can_be_taken_out_again() {
+        let mut screen = dialog();
+        screen.type_text("look");
+        screen.app.spawn.as_mut().unwrap().field = Field::Attach;
+        for name in ["a", "b", "c"] {
+            screen.type_text(name);
+            screen.keys("enter");
+            screen.happen(What::FileRead {
+                path: name.into(),
+                result: if name == "b" {
+                    Err("no such file".into())
+                } else {
+                    Ok(name.into())
+                },
+            });
+        }
+        screen.keys("ctrl+s");
+        assert!(screen.ticket(is_tool).is_none());
+        // Where something is typed, the keys edit it.
+        screen.type_text("x");
+        screen.keys("left backspace delete");
+        let names = |screen: &Screen| -> Vec<String> {
+            let files = &screen.app.spawn.as_ref().unwrap().attachments;
+            files.iter().map(|file| file.path.clone()).collect()
+        };
+        assert_eq!(names(&screen), ["a", "b", "c"]);
+        screen.keys("left delete");
+        assert_eq!(names(&screen), ["a", "c"]);
+        screen.keys("ctrl+s");
+        assert!(screen.ticket(is_tool).is_some());
+        screen.keys("backspace backspace backspace");
+        assert_eq!(names(&screen), [""; 0]);
+    }
+
+    #[test]
     fn files_are_read_by_the_runtime() {
         let mut screen = dialog();
         screen.type_text("look");
@@ -1272,19 +1423,98 @@ mod leaving {
     fn an_observer_changes_nothing() {
         let mut screen = Screen::with(three());
         screen.app.observe = true;
+        screen.app.header.info = Some(Info {
+            demo: true,
+            ..Info::default()
+        });
         screen.out.clear();
-        for keys in ["s", "X", "D", "R", "P", "x"] {
+        for keys in ["s", "X", "D", "R", "P", "x", "c", "ctrl+o", "tab tab"] {
             screen.keys(keys);
             assert!(screen.app.layers.is_empty(), "{keys}");
+            assert_ne!(screen.app.focus, Focus::Compose, "{keys}");
         }
-        screen.keys("c");
+        screen.happen(What::Paste("hi".into()));
+        screen.app.focus = Focus::Compose;
         screen.type_text("hi");
         screen.keys("enter");
+        assert!(screen.app.compose.text().is_empty());
+        screen.app.focus = Focus::List;
+        screen.keys("ctrl+p");
+        let Some(Layer::Palette(menu)) = screen.app.layer() else {
+            panic!()
+        };
+        for item in &menu.items {
+            if let Pick::Do(action) = item.pick {
+                assert!(!action.changes(), "{action:?}");
+            }
+        }
+        let hints = help::sections(&screen.app)
+            .into_iter()
+            .flat_map(|s| s.hints);
+        let offered: Vec<Action> = hints
+            .chain(help::footer(&screen.app))
+            .map(|hint| hint.action)
+            .filter(|action| action.changes())
+            .collect();
+        assert_eq!(offered, []);
         let changes = screen.out.iter().any(|e| {
             matches!(e, Effect::Call { call, .. } if !matches!(call.request, Request::Detail { .. } | Request::History(_)))
         });
         assert!(!changes);
-        assert!(screen.app.compose.failure.is_some());
+    }
+
+    #[test]
+    fn a_source_that_turns_out_to_be_read_only_takes_the_box_away() {
+        let mut screen = Screen::with(three());
+        screen.open(&["one"]);
+        screen.keys("c");
+        assert_eq!(screen.app.focus, Focus::Compose);
+        screen.answer(
+            |r| matches!(r, Request::Info {}),
+            Reply::Info(Box::new(Info {
+                read_only: true,
+                ..Info::default()
+            })),
+        );
+        assert_eq!(screen.app.focus, Focus::Transcript);
+        let hint = screen.app.compose_hint().unwrap();
+        assert!(hint.as_str().contains("read-only"), "{hint:?}");
+    }
+
+    #[test]
+    fn main_sessions_are_neither_deleted_nor_archived() {
+        let mut screen = Screen::with(vec![
+            row("agent:a:main", 1),
+            row("agent:a:telegram:group:g", 2),
+        ]);
+        screen.out.clear();
+        for keys in ["D", "X"] {
+            screen.app.toast = None;
+            screen.keys(keys);
+            assert!(screen.app.layers.is_empty(), "{keys}");
+            let toast = screen.app.toast.as_ref().unwrap();
+            assert!(toast.text.as_str().contains("can be reset"), "{toast:?}");
+        }
+        assert!(
+            screen
+                .ticket(|r| matches!(r, Request::Archive { .. }))
+                .is_none()
+        );
+        screen.keys("j D");
+        let Some(Layer::Menu(menu)) = screen.app.layer() else {
+            panic!()
+        };
+        assert!(
+            menu.note
+                .iter()
+                .any(|note| note.as_str().contains("is kept"))
+        );
+        screen.keys("esc X");
+        assert!(
+            screen
+                .ticket(|r| matches!(r, Request::Archive { .. }))
+                .is_some()
+        );
     }
 }
 

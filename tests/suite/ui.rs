@@ -276,6 +276,7 @@ fn spawn_form() -> SpawnForm {
             name: Clean::fixed("deploy.log"),
             state: AttachmentState::Read(vec![b'x'; 48_000]),
         }],
+        file: 0,
         attach: Draft::line(&"".into()),
         field: Field::Task,
         errors: vec![(
@@ -775,6 +776,9 @@ fn secrets_are_masked_until_shown() {
         ),
     ]);
     assert!(!shown(&app, 120, 36).contains(secret));
+    app.transcript.raw = true;
+    assert!(!shown(&app, 120, 36).contains(secret));
+    app.transcript.raw = false;
     app.transcript.show_secrets = true;
     assert_eq!(shown(&app, 120, 36).matches(secret).count(), 2);
 }
@@ -997,6 +1001,200 @@ fn screens() {
             }
         }
     }
+}
+
+/// The last line.
+fn footer(screen: &str) -> &str {
+    screen.lines().last().unwrap_or_default()
+}
+
+#[test]
+fn a_toast_leaves_the_keys_where_they_are() {
+    for (width, height) in [(120, 36), (80, 24), (44, 14)] {
+        for focus in [Focus::List, Focus::Transcript, Focus::Compose] {
+            let mut app = app();
+            app.focus = focus;
+            app.compose.draft = Draft::new(&"typed".into());
+            let before = shown(&app, width, height);
+            app.toast = Some(Toast {
+                text: Clean::fixed(
+                    "the gateway answered something that takes a good many words to say, in full, to its last word",
+                ),
+                tone: Tone::Bad,
+                until: NOW + 1000,
+            });
+            let with = shown(&app, width, height);
+            assert_eq!(footer(&with), footer(&before));
+            assert!(with.contains("the gateway"), "{with}");
+            assert!(with.contains("last word"), "{with}");
+            assert_eq!(with.contains("typed"), before.contains("typed"), "{with}");
+        }
+    }
+}
+
+#[test]
+fn a_narrow_footer_still_says_how_to_get_help_and_out() {
+    for width in [40, 44, 80, 120] {
+        for focus in [Focus::List, Focus::Transcript] {
+            let mut app = app();
+            app.focus = focus;
+            let screen = shown(&app, width, 20);
+            for keys in ["? help", "q quit", "j down"] {
+                assert!(footer(&screen).contains(keys), "{width}: {screen}");
+            }
+        }
+        let mut app = app();
+        app.spawn = Some(spawn_form());
+        app.layers = vec![Layer::Spawn];
+        for height in [14, 24] {
+            let screen = shown(&app, width, height);
+            assert!(screen.contains("Esc cancel  Ctrl+S spawn"), "{screen}");
+        }
+    }
+}
+
+#[test]
+fn a_narrow_header_tells_liveness_and_counts() {
+    for width in [40, 44, 50, 60, 80, 120] {
+        let screen = shown(&app(), width, 20);
+        let header = screen.lines().next().unwrap();
+        let short = header.contains("● ") && header.contains("2▶ 1… 10");
+        let long = ["● live", "2 running", "1 queued", "10 sessions"];
+        assert!(
+            short || long.iter().all(|part| header.contains(part)),
+            "{header}"
+        );
+    }
+    let mut app = app();
+    app.header.link = Link::Offline {
+        since: NOW,
+        reason: Some("connection refused".into()),
+    };
+    let screen = shown(&app, 44, 20);
+    let header = screen.lines().next().unwrap();
+    assert!(
+        header.contains("○ offline") && header.contains("2▶ 1… 10"),
+        "{header}"
+    );
+}
+
+#[test]
+fn menus_are_not_cut_where_there_is_room() {
+    let mut menu = a_menu(false);
+    menu.note.clear();
+    let label = "a choice that takes a good part of the screen to say what it does";
+    let detail = "and why it may not be chosen";
+    menu.items[2].label = Clean::fixed(label);
+    menu.items[2].detail = Clean::fixed(detail);
+    let mut app = app();
+    app.layers = vec![Layer::Menu(menu)];
+    let screen = shown(&app, 120, 36);
+    assert!(
+        screen.contains(label) && screen.contains(detail),
+        "{screen}"
+    );
+}
+
+#[test]
+fn options_that_do_not_fit_are_marked() {
+    let mut app = app();
+    let filters = &mut app.sessions.filters;
+    filters.archived_too = true;
+    filters.live_only = true;
+    filters.active_minutes = Some(240);
+    app.sessions.rebuild(NOW);
+    let screen = shown(&app, 44, 20);
+    let row = screen
+        .lines()
+        .find(|line| line.contains("live only"))
+        .unwrap();
+    assert!(row.contains("active 4 h") && row.contains(" …"), "{row}");
+    let all = shown(&app, 89, 20);
+    let row = all.lines().find(|line| line.contains("live only")).unwrap();
+    assert!(row.contains("tree") && !row.contains('…'), "{row}");
+}
+
+#[test]
+fn an_archived_session_is_told_by_its_mark() {
+    let mut app = app();
+    app.sessions.filters.archived_too = true;
+    let mut all = rows();
+    // One that failed, too.
+    all[3].archived_at = Some(NOW);
+    app.sessions.replace(&all, NOW);
+    let screen = shown(&app, 120, 36);
+    let row = screen
+        .lines()
+        .find(|line| line.contains("read the de"))
+        .unwrap();
+    assert!(row.contains('▫'), "{row}");
+}
+
+#[test]
+fn a_failed_send_says_all_of_its_reason() {
+    let mut app = app();
+    app.focus = Focus::Compose;
+    app.compose.draft = Draft::new(&"hello".into());
+    app.compose.failure = Some(Clean::fixed(
+        "not sent: the policy of this session denies messages that come from a channel of this kind, by its second rule",
+    ));
+    let screen = shown(&app, 80, 24);
+    assert!(
+        screen.contains("hello") && screen.contains("second rule"),
+        "{screen}"
+    );
+    // Refused before: what holds now is said instead.
+    app.compose.failure = None;
+    app.compose.ledger = vec![Sent {
+        entry: LedgerEntry {
+            send_id: "s".into(),
+            target: "agent:ops:main".into(),
+            requester: None,
+            text: "x".into(),
+            wait_s: 30,
+            state: SendState::Refused,
+            reply: None,
+            error: Some("denied by a rule".into()),
+            sent_at: NOW - 3000,
+            changed_at: NOW - 3000,
+        },
+        queued_behind: None,
+        wait_until: None,
+    }];
+    assert!(shown(&app, 80, 24).contains("refused: denied by a rule"));
+    let allow = crosstalk::model::session::SendPolicy::Allow;
+    app.transcript.policy = Some((allow, Clean::fixed("default")));
+    assert!(!shown(&app, 80, 24).contains("refused"));
+}
+
+#[test]
+fn a_box_that_takes_nothing_says_why() {
+    let mut app = app();
+    app.observe = true;
+    let screen = shown(&app, 120, 36);
+    assert_eq!(
+        screen.matches("observing: nothing can be sent").count(),
+        1,
+        "{screen}"
+    );
+    assert!(!footer(&screen).contains("compose") && !footer(&screen).contains("spawn"));
+}
+
+#[test]
+fn the_spawn_dialog_says_what_a_blank_limit_is_and_how_a_file_goes() {
+    let mut app = app();
+    let mut form = spawn_form();
+    form.run_limit = Draft::line(&"".into());
+    form.field = Field::Attach;
+    app.spawn = Some(form);
+    app.layers = vec![Layer::Spawn];
+    let screen = shown(&app, 120, 36);
+    assert!(screen.contains("0 s  none"), "{screen}");
+    let row = screen
+        .lines()
+        .find(|line| line.contains("deploy.log  "))
+        .unwrap();
+    assert!(row.contains("Backspace takes it out"), "{row}");
 }
 
 #[test]
