@@ -43,6 +43,7 @@ pub mod ui {
     pub const OK: &str = "ok";
     pub const FAILED: &str = "failed";
     pub const IMAGE: &str = "image";
+    pub const NO_TEXT: &str = "(no text)";
     pub const UNKNOWN_BLOCK: &str = "unknown block";
     pub const REASONING: &str = "reasoning";
     pub const WORDS: &str = "words";

@@ -359,7 +359,13 @@ fn canonical_key(
         return Ok(SessionKey::foreign(&word));
     }
     if word.starts_with("agent:") {
-        let key = SessionKey::parse(given).map_err(|error| {
+        let parsed = SessionKey::parse(given).or_else(|error| {
+            // Foreign directories hold keys of any shape; what is listed can be asked for.
+            let key = SessionKey::foreign(given);
+            let known = store.entry(&key).ok().flatten().is_some();
+            known.then_some(key).ok_or(error)
+        });
+        let key = parsed.map_err(|error| {
             Refusal::error(
                 Why::Malformed,
                 format!(

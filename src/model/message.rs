@@ -423,11 +423,13 @@ pub fn decoded_len(base64: &str) -> u64 {
 }
 
 fn read_usage(value: &Value) -> Option<Usage> {
+    /// More is no count of tokens.
+    const MOST: i64 = 1_000_000_000_000;
     let number = |name: &str| {
         value
             .get(name)
             .and_then(Value::as_i64)
-            .filter(|n| *n >= 0)
+            .filter(|n| (0..=MOST).contains(n))
             .unwrap_or(0)
     };
     value.as_object()?;

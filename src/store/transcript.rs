@@ -7,6 +7,7 @@
 use super::{Span, StoreError, TranscriptPage};
 use crate::model::message::{Damage, RawLine};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -130,13 +131,22 @@ impl Line {
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let json = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         let skipped = text.len() - json.len();
-        let Ok(json) = std::str::from_utf8(json) else {
-            return vec![damaged(
-                self.position,
-                text.len() as u64,
-                or_torn(Damage::NotUtf8),
-            )];
+        // Bytes that are no text spoil the record they stand in, not those beside it on the line.
+        let (mut json, bad) = match std::str::from_utf8(json) {
+            Ok(json) => (Cow::Borrowed(json), Vec::new()),
+            Err(_) => {
+                let (json, bad) = without_bad_bytes(json);
+                (Cow::Owned(json), bad)
+            }
         };
+        let reason = |from: usize, to: usize| {
+            if bad.iter().any(|at| (from..to).contains(at)) {
+                Damage::NotUtf8
+            } else {
+                Damage::NotJson
+            }
+        };
+        let mut may_mend = true;
         let mut records = Vec::new();
         let mut from = 0;
         loop {
@@ -167,9 +177,24 @@ impl Line {
                     records.push(damaged(position, bytes, or_torn(Damage::NotAnObject)));
                     break;
                 }
+                _ if may_mend => {
+                    may_mend = false;
+                    // Of the same length, so that places stay what they are.
+                    if let Some(mended) = mend(&json) {
+                        json = Cow::Owned(mended);
+                    }
+                }
                 _ => {
+                    // A good record may stand behind: after a cut one, or after bytes that were never written.
+                    if let Some(good) = next_record(rest).filter(|_| records.len() < MAX_GLUED) {
+                        let bytes = rest[..good].trim_end().len() as u64;
+                        records.push(damaged(position, bytes, reason(from, from + good)));
+                        from += good;
+                        continue;
+                    }
                     let bytes = rest.trim_end().len() as u64;
-                    records.push(damaged(position, bytes, or_torn(Damage::NotJson)));
+                    let reason = reason(from, json.len());
+                    records.push(damaged(position, bytes, or_torn(reason)));
                     break;
                 }
             }
@@ -187,11 +212,78 @@ impl Line {
 /// Why it is none.
 pub(super) fn record(text: &[u8]) -> Result<Value, Damage> {
     let text = std::str::from_utf8(text).map_err(|_| Damage::NotUtf8)?;
-    match serde_json::from_str(text) {
+    let read = serde_json::from_str(text);
+    match read.or_else(|error| serde_json::from_str(&mend(text).ok_or(error)?)) {
         Ok(line @ Value::Object(_)) => Ok(line),
         Ok(_) => Err(Damage::NotAnObject),
         Err(_) => Err(Damage::NotJson),
     }
+}
+
+/// With halves of surrogate pairs, which JavaScript writes when it cuts a text, as replacement characters: the same
+/// number of bytes. `None` when there are none.
+fn mend(json: &str) -> Option<String> {
+    const HALF_BYTES: usize = 6;
+    let half = |at: usize| {
+        let digits = json.get(at..at + HALF_BYTES)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut mended = String::new();
+    let mut done = 0;
+    let mut from = 0;
+    while let Some(found) = json[from..].find('\\') {
+        let at = from + found;
+        // Escaped is one character: what follows a reversed stroke is never the start of another escape.
+        let after = json[at + 1..].chars().next().map_or(0, char::len_utf8);
+        from = at + 1 + after;
+        match half(at) {
+            Some(0xd800..=0xdbff) if matches!(half(at + HALF_BYTES), Some(0xdc00..=0xdfff)) => {
+                from = at + 2 * HALF_BYTES;
+            }
+            Some(0xd800..=0xdfff) => {
+                mended.push_str(&json[done..at]);
+                mended.push_str("\\ufffd");
+                from = at + HALF_BYTES;
+                done = from;
+            }
+            _ => {}
+        }
+    }
+    (done > 0).then(|| mended + &json[done..])
+}
+
+/// Text of the same length, with what no JSON can hold for each byte that is no text; and where those are.
+fn without_bad_bytes(bytes: &[u8]) -> (String, Vec<usize>) {
+    let mut text = String::with_capacity(bytes.len());
+    let mut bad = Vec::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for _ in chunk.invalid() {
+            bad.push(text.len());
+            text.push('\u{1}');
+        }
+    }
+    (text, bad)
+}
+
+/// Where a whole record begins behind what cannot be read: an object as only a line is one, so that nothing that is
+/// part of a cut record is taken for it.
+fn next_record(damaged: &str) -> Option<usize> {
+    /// A line of nothing but beginnings costs no more than so many attempts.
+    const TRIES: usize = 16;
+    damaged
+        .match_indices("{\"")
+        .map(|(at, _)| at)
+        .filter(|at| *at > 0)
+        .take(TRIES)
+        .find(|at| {
+            let mut values =
+                serde_json::Deserializer::from_str(&damaged[*at..]).into_iter::<Value>();
+            values.next().and_then(Result::ok).is_some_and(|line| {
+                let has = |name: &str| line.get(name).is_some();
+                has("type") && (line["message"].is_object() || has("timestamp") && has("id"))
+            })
+        })
 }
 
 fn only_value(json: &str) -> bool {

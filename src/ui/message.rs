@@ -193,6 +193,9 @@ fn said_body(said: &Said, look: &Look, ink: Ink<'_>) -> Vec<Line> {
     {
         out.extend(line.wrap(look.columns));
     }
+    if out.is_empty() {
+        out.push(Line::of(words::NO_TEXT, ink.style(Paint::Dim)));
+    }
     out
 }
 

@@ -6,13 +6,13 @@
 //! version (L-27).
 
 use super::index::{self, Index};
-use super::view::{Place, Session, Stamp, TICK, View, leads_into};
+use super::view::{Place, Session, Stamp, View, leads_into};
 use crate::model::key::{AgentId, SessionKey, is_safe_session_id};
 use crate::model::session::Entry;
 use crate::store::{Filter, Page, Query, Sessions, Span, StoreError, TranscriptPage, transcript};
 use crate::text::clean_str;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -31,9 +31,19 @@ pub struct FilesStore {
 #[derive(Default)]
 struct Held {
     files: BTreeMap<PathBuf, Cached>,
+    /// Transcripts without a session, by sessions directory.
+    strays: BTreeMap<PathBuf, Strays>,
     view: Arc<View>,
     /// The view is to be made anew, whatever the files say.
     is_stale: bool,
+}
+
+/// Transcripts in a directory that no session of its index names.
+struct Strays {
+    /// `None`: to be counted again.
+    stamp: Option<Stamp>,
+    entries: Arc<Vec<Arc<Entry>>>,
+    count: usize,
 }
 
 /// One index file.
@@ -249,6 +259,24 @@ impl FilesStore {
             ));
         }
         warnings.extend(held.files.values().filter_map(|file| file.warning.clone()));
+        let Held { files, strays, .. } = &mut *held;
+        for place in &places {
+            let Some(file) = files.get(&place.file) else {
+                continue;
+            };
+            let found = strays
+                .entry(place.dir().to_owned())
+                .and_modify(|strays| strays.refresh(place.dir(), &file.entries))
+                .or_insert_with(|| Strays::of(place.dir(), &file.entries));
+            if found.count > 0 {
+                warnings.push(format!(
+                    "{}: {} transcripts belong to no session and are not listed",
+                    clean_str(&place.dir().display().to_string()),
+                    found.count
+                ));
+            }
+        }
+        strays.retain(|dir, _| places.iter().any(|place| place.dir() == dir));
         let agents: BTreeSet<AgentId> = places.iter().map(|place| place.agent.clone()).collect();
         let agents: Vec<AgentId> = agents.into_iter().collect();
         if changed || held.view.warnings != warnings || held.view.agents != agents {
@@ -362,6 +390,44 @@ impl Sessions for FilesStore {
     }
 }
 
+impl Strays {
+    fn of(dir: &Path, entries: &Arc<Vec<Arc<Entry>>>) -> Self {
+        let mut strays = Self {
+            stamp: None,
+            entries: Arc::default(),
+            count: 0,
+        };
+        strays.refresh(dir, entries);
+        strays
+    }
+
+    /// Counts again when files came or went, or sessions did.
+    fn refresh(&mut self, dir: &Path, entries: &Arc<Vec<Arc<Entry>>>) {
+        let began = SystemTime::now();
+        let stamp = fs::metadata(dir).ok().map(|found| Stamp::of(&found));
+        if self.stamp.is_some() && self.stamp == stamp && Arc::ptr_eq(&self.entries, entries) {
+            return;
+        }
+        self.stamp = stamp.filter(|stamp| stamp.is_settled(began));
+        self.entries = Arc::clone(entries);
+        let ids: HashSet<&str> = entries.iter().map(|entry| &*entry.session_id).collect();
+        let stated = entries.iter().filter_map(|entry| {
+            let file = entry.session_file.as_deref()?;
+            file.rsplit(['/', '\\']).next()
+        });
+        let stated: HashSet<&str> = stated.collect();
+        let is_stray = |name: &str| {
+            name.strip_suffix(".jsonl").is_some_and(|stem| {
+                let id = stem.split_once("-topic-").map_or(stem, |(id, _)| id);
+                !ids.contains(stem) && !ids.contains(id) && !stated.contains(name)
+            })
+        };
+        let names = fs::read_dir(dir).into_iter().flatten();
+        let names = names.filter_map(|item| item.ok()?.file_name().into_string().ok());
+        self.count = names.filter(|name| is_stray(name)).count();
+    }
+}
+
 /// Reads an index again when it changed. True when there is something new.
 fn refresh(file: &mut Cached, place: &Place) -> bool {
     let path = &place.file;
@@ -392,10 +458,7 @@ fn refresh(file: &mut Cached, place: &Place) -> bool {
             return false;
         }
     };
-    let settled = stamp
-        .modified
-        .is_some_and(|at| at.checked_add(TICK).is_some_and(|end| end <= before));
-    file.stamp = settled.then_some(stamp);
+    file.stamp = Some(stamp).filter(|stamp| stamp.is_settled(before));
     let last = if file.good {
         "its last good version is shown"
     } else {

@@ -239,7 +239,7 @@ fn set(entry: &mut Entry, name: &str, raw: &str, agent: &AgentId) -> bool {
         "status" => fill(&mut entry.status, word(raw)),
         "startedAt" => fill(&mut entry.started_at, time(raw)),
         "endedAt" => fill(&mut entry.ended_at, time(raw)),
-        "runtimeMs" => fill(&mut entry.runtime_ms, number(raw)),
+        "runtimeMs" => fill(&mut entry.runtime_ms, count(raw)),
         "thinkingLevel" => fill(&mut entry.thinking_level, text(raw)),
         "verboseLevel" => fill(&mut entry.verbose_level, text(raw)),
         "reasoningLevel" => fill(&mut entry.reasoning_level, text(raw)),
@@ -249,14 +249,14 @@ fn set(entry: &mut Entry, name: &str, raw: &str, agent: &AgentId) -> bool {
         "modelOverride" => fill(&mut entry.model_override, text(raw)),
         "modelProvider" => fill(&mut entry.model_provider, text(raw)),
         "model" => fill(&mut entry.model, untrusted()),
-        "inputTokens" => fill(&mut entry.input_tokens, number(raw)),
-        "outputTokens" => fill(&mut entry.output_tokens, number(raw)),
-        "totalTokens" => fill(&mut entry.total_tokens, number(raw)),
+        "inputTokens" => fill(&mut entry.input_tokens, count(raw)),
+        "outputTokens" => fill(&mut entry.output_tokens, count(raw)),
+        "totalTokens" => fill(&mut entry.total_tokens, count(raw)),
         "totalTokensFresh" => fill(&mut entry.total_tokens_fresh, flag(raw)),
-        "contextTokens" => fill(&mut entry.context_tokens, number(raw)),
+        "contextTokens" => fill(&mut entry.context_tokens, count(raw)),
         "estimatedCostUsd" => fill(
             &mut entry.estimated_cost_usd,
-            serde_json::from_str(raw).ok(),
+            serde_json::from_str(raw).ok().filter(|cost| *cost >= 0.0),
         ),
         _ => false,
     }
@@ -298,9 +298,15 @@ fn number(raw: &str) -> Option<i64> {
     })
 }
 
-/// A time in milliseconds; as text it is understood too.
+/// A time in seconds, milliseconds or text; nonsense is none, never 1970.
 fn time(raw: &str) -> Option<i64> {
-    number(raw).or_else(|| read_time(&any(raw)))
+    read_time(&any(raw))
+}
+
+/// A number of tokens or milliseconds; an impossible one is none.
+fn count(raw: &str) -> Option<i64> {
+    const MOST: i64 = 1_000_000_000_000;
+    number(raw).filter(|count| (0..=MOST).contains(count))
 }
 
 fn flag(raw: &str) -> Option<bool> {

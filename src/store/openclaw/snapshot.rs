@@ -5,7 +5,7 @@
 //! A copy counts when the database did not change while it was made and its log did not start anew (a log that grew
 //! is cut by its own check sums), and when it can be read; else it is made again. Absent on purpose: what is in it.
 
-use super::view::{Stamp, TICK};
+use super::view::Stamp;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::{self, File, OpenOptions};
@@ -205,14 +205,6 @@ impl Stamps {
         all.into_iter()
             .flatten()
             .all(|stamp| stamp.is_settled(began))
-    }
-}
-
-impl Stamp {
-    /// Another change after this moment has another stamp.
-    fn is_settled(&self, moment: SystemTime) -> bool {
-        self.modified
-            .is_some_and(|at| at.checked_add(TICK).is_some_and(|end| end <= moment))
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 /// A file changed less than this before it was read may change again without a new time stamp: kernels count in
 /// ticks of some milliseconds.
-pub(super) const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(20);
 
 /// What tells that a file is the one that was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -204,6 +204,12 @@ impl Stamp {
             bytes: metadata.len(),
             inode,
         }
+    }
+
+    /// Whatever changes after this moment has another stamp.
+    pub fn is_settled(&self, moment: SystemTime) -> bool {
+        self.modified
+            .is_some_and(|at| at.checked_add(TICK).is_some_and(|end| end <= moment))
     }
 }
 

@@ -10,12 +10,16 @@ use crosstalk::text::Untrusted;
 use serde_json::json;
 use std::fs;
 
+/// Keys and times, in milliseconds after 1,700,000,000,000; 0 for none.
 fn listed(store: &FilesStore) -> Vec<(String, i64)> {
     let page = store.list(&Query::default(), None).unwrap();
     assert_eq!(page.total, page.entries.len());
     page.entries
         .iter()
-        .map(|entry| (entry.key.as_str().to_owned(), entry.updated_at))
+        .map(|entry| {
+            let after = entry.updated_at - 1_700_000_000_000;
+            (entry.key.as_str().to_owned(), after.max(0))
+        })
         .collect()
 }
 
@@ -175,15 +179,15 @@ fn ac_7_k_16_the_newest_spelling_of_a_key_wins() {
     };
     let one = "agent:main:discord:channel:5";
     check(
-        r#"{"agent:main:Discord:Channel:5":{"updatedAt":10},"agent:main:discord:channel:5":{"updatedAt":20}}"#,
+        r#"{"agent:main:Discord:Channel:5":{"updatedAt":1700000000010},"agent:main:discord:channel:5":{"updatedAt":1700000000020}}"#,
         &[(one, 20)],
     );
     check(
-        r#"{"agent:main:Discord:Channel:5":{"updatedAt":30},"agent:main:discord:channel:5":{"updatedAt":20}}"#,
+        r#"{"agent:main:Discord:Channel:5":{"updatedAt":1700000000030},"agent:main:discord:channel:5":{"updatedAt":1700000000020}}"#,
         &[(one, 30)],
     );
     check(
-        r#"{"agent:main:a":{"updatedAt":1},"agent:main:b":{},"agent:main:c":{"updatedAt":1}}"#,
+        r#"{"agent:main:a":{"updatedAt":1700000000001},"agent:main:b":{},"agent:main:c":{"updatedAt":1700000000001}}"#,
         &[
             ("agent:main:a", 1),
             ("agent:main:c", 1),
@@ -204,16 +208,19 @@ fn k_16_main_counts_for_the_main_key() {
         );
         for name in ["agent:main:work", "agent:main:main"] {
             let entry = store.entry(&SessionKey::foreign(name)).unwrap().unwrap();
-            assert_eq!(entry.updated_at, expect, "{name}");
+            assert_eq!(entry.updated_at - 1_700_000_000_000, expect, "{name}");
         }
         let stored = store
             .stored(&SessionKey::foreign("agent:main:work"))
             .unwrap();
-        assert_eq!(stored, Some(json!({"updatedAt": expect})));
+        assert_eq!(
+            stored,
+            Some(json!({"updatedAt": 1_700_000_000_000 + expect}))
+        );
     };
-    check(r#"{"agent:main:main":{"updatedAt":5}}"#, 5);
+    check(r#"{"agent:main:main":{"updatedAt":1700000000005}}"#, 5);
     check(
-        r#"{"agent:main:main":{"updatedAt":5},"agent:main:work":{"updatedAt":3}}"#,
+        r#"{"agent:main:main":{"updatedAt":1700000000005},"agent:main:work":{"updatedAt":1700000000003}}"#,
         3,
     );
 }
@@ -307,13 +314,17 @@ fn d_6_agents_are_the_directories() {
 
 #[test]
 fn l_27_changes_are_seen_and_half_written_files_are_not() {
-    let (dir, store) = with_index(r#"{"agent:main:a":{"updatedAt":1}}"#);
+    let (dir, store) = with_index(r#"{"agent:main:a":{"updatedAt":1700000000001}}"#);
     let index = dir.path().join("agents/main/sessions/sessions.json");
     let a = |at: i64| vec![("agent:main:a".to_owned(), at)];
     assert_eq!(listed(&store), a(1));
-    write_index(dir.path(), "main", r#"{"agent:main:a":{"updatedAt":2}}"#);
+    write_index(
+        dir.path(),
+        "main",
+        r#"{"agent:main:a":{"updatedAt":1700000000002}}"#,
+    );
     assert_eq!(listed(&store), a(2), "same length, new file");
-    fs::write(&index, r#"{"agent:main:a":{"updatedAt":3}}"#).unwrap();
+    fs::write(&index, r#"{"agent:main:a":{"updatedAt":1700000000003}}"#).unwrap();
     assert_eq!(listed(&store), a(3), "same length, same file");
     for (torn, said) in [
         (&br#"{"agent:main:a":{"updatedA"#[..], "last good version"),
@@ -331,7 +342,11 @@ fn l_27_changes_are_seen_and_half_written_files_are_not() {
         "{:?}",
         store.warnings()
     );
-    write_index(dir.path(), "main", r#"{"agent:main:b":{"updatedAt":4}}"#);
+    write_index(
+        dir.path(),
+        "main",
+        r#"{"agent:main:b":{"updatedAt":1700000000004}}"#,
+    );
     assert_eq!(listed(&store), [("agent:main:b".to_owned(), 4)]);
     assert_eq!(store.warnings(), Vec::<String>::new());
     write_index(dir.path(), "main", "{}");
@@ -346,7 +361,7 @@ fn l_27_changes_are_seen_and_half_written_files_are_not() {
 fn big_members_stay_on_disk_and_are_given_in_detail() {
     let big = "x".repeat(5000);
     let whole = json!({
-        "sessionId": "s", "updatedAt": 5, "skillsSnapshot": {"prompt": big}, "systemPromptReport": [1], "large": big,
+        "sessionId": "s", "updatedAt":1_700_000_000_005_i64, "skillsSnapshot": {"prompt": big}, "systemPromptReport": [1], "large": big,
         "small": 1,
     });
     let (_dir, store) =

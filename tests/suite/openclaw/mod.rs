@@ -1,6 +1,7 @@
 //! OpenClaw directories: indexes, paths, the captured directory, following, and that nothing in them is changed.
 
 mod captured;
+mod damage;
 mod databases;
 mod envelopes;
 mod follow;
