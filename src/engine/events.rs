@@ -181,8 +181,17 @@ impl Hub {
                 })
             }),
         };
-        let (sender, receiver) = mpsc::channel(WAITING + missed.as_ref().map_or(1, Vec::len));
-        let catch_up = missed.unwrap_or_else(|| vec![resync(state.seq, self.clock.now_ms())]);
+        let catch_up = missed.unwrap_or_else(|| {
+            // Something is missing before what is kept; what is kept is news all the same.
+            let before = state
+                .kept
+                .front()
+                .map_or(state.seq, |oldest| oldest.seq - 1);
+            let mut events = vec![resync(before, self.clock.now_ms())];
+            events.extend(state.kept.iter().cloned());
+            events
+        });
+        let (sender, receiver) = mpsc::channel(WAITING + catch_up.len());
         for event in catch_up {
             // The channel was made large enough for all of these.
             let _ = sender.try_send(event);

@@ -465,6 +465,12 @@ fn last_messages(
         .map_or_else(|_| Vec::new(), |picked| picked.messages)
 }
 
+/// Title and preview as far as the entry itself holds them (AM-10); no transcript is read.
+pub(super) fn add_known_words(row: &mut Row, store: &dyn Sessions, entry: &Entry, masker: &Masker) {
+    row.derived_title = title(store, entry, Titles::Known, masker);
+    row.last_message_preview = preview(store, entry, false, masker);
+}
+
 /// L-52.
 fn title(
     store: &dyn Sessions,

@@ -369,7 +369,9 @@ impl Engine {
             now_ms: self.now_ms(),
             queued: (queued > 0).then_some(queued),
         };
-        crate::model::row::row(entry, &facts)
+        let mut row = crate::model::row::row(entry, &facts);
+        list::add_known_words(&mut row, &self.inner.store, entry, &settings.masker);
+        row
     }
 }
 

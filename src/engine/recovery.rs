@@ -8,7 +8,7 @@ use super::runs::NewRun;
 use super::send::inter_session;
 use super::{Engine, control, shown, subagents};
 use crate::agents::{Answer, ToolOutcome};
-use crate::model::message::{Block, Content, Message, Role};
+use crate::model::message::{Block, Content, Message, RawLine, Role};
 use crate::model::run::{Lane, Outcome, Run, RunOrigin, RunState};
 use crate::model::session::Entry;
 use crate::store::{Sessions, Span, StoreError};
@@ -17,6 +17,9 @@ use std::collections::HashSet;
 
 const INTERRUPTED: &str =
     "the engine was restarted while this run was going on; it was not repeated";
+
+/// Lines looked at together.
+const PAGE: usize = 400;
 
 impl Engine {
     pub(super) async fn recover(&self) -> Result<(), StoreError> {
@@ -51,6 +54,7 @@ impl Engine {
             if run.outcome == Some(Outcome::Interrupted) && run.flow.is_some() {
                 lost.push(run.clone());
             }
+            let ended = run.clone();
             self.inner
                 .store
                 .write(move |tx| {
@@ -66,6 +70,7 @@ impl Engine {
                     Ok(())
                 })
                 .await?;
+            self.tell_ended(&ended);
         }
         // A flow whose step was waiting is dropped with it.
         let accepted = self
@@ -138,17 +143,12 @@ impl Engine {
         run: &Run,
         entry: &Entry,
     ) -> Result<Option<Untrusted>, String> {
-        let looked = entry.clone();
-        let page = self
-            .look(move |store| store.transcript(&looked, Span::Tail, 400))
-            .await
-            .map_err(|error| error.to_string())?;
-        let has_message = page
-            .lines
+        let lines = self.lines_of(run, entry).await?;
+        let has_message = lines
             .iter()
             .any(|line| line.id() == Some(run.message_id.as_str()));
         let mut open: Vec<(String, String)> = Vec::new();
-        for message in page.lines.iter().filter_map(Message::read) {
+        for message in lines.iter().filter_map(Message::read) {
             let Content::Said(said) = message.content else {
                 continue;
             };
@@ -159,6 +159,10 @@ impl Engine {
                 && said.stop_reason.as_ref().is_some_and(|r| r.raw() == "stop");
             if is_answer {
                 return Ok(Some(said.text().trim().into()));
+            }
+            if said.error.is_some() {
+                // Its closing line is there already.
+                return Ok(None);
             }
             for block in &said.blocks {
                 if let Block::ToolCall { id, name, .. } = block {
@@ -197,6 +201,37 @@ impl Engine {
         };
         closing.push(lines::assistant(run, &Answer::default(), &stop, now));
         self.append(entry, closing, true).await.map(|()| None)
+    }
+
+    /// The newest lines of a transcript, as far back as the run's own message, if it is there.
+    async fn lines_of(&self, run: &Run, entry: &Entry) -> Result<Vec<RawLine>, String> {
+        let (entry, message_id, begun) = (entry.clone(), run.message_id.clone(), run.started_at);
+        self.look(move |store| {
+            let mut lines: Vec<RawLine> = Vec::new();
+            let mut span = Span::Tail;
+            loop {
+                let page = store
+                    .transcript(&entry, span, PAGE)
+                    .map_err(|error| error.to_string())?;
+                let is_there = page
+                    .lines
+                    .iter()
+                    .any(|line| line.id() == Some(message_id.as_str()));
+                // What is older than the run cannot be its own.
+                let is_older = page
+                    .lines
+                    .iter()
+                    .filter_map(Message::read)
+                    .any(|message| message.at.zip(begun).is_some_and(|(at, begun)| at < begun));
+                let (at_start, start) = (page.at_start || page.lines.is_empty(), page.start);
+                lines.splice(0..0, page.lines);
+                if is_there || is_older || at_start {
+                    return Ok(lines);
+                }
+                span = Span::Before(start);
+            }
+        })
+        .await
     }
 
     /// Children that had ended without a settled announce are announced; those whose session is gone are dropped.

@@ -710,24 +710,27 @@ impl Engine {
             }
         }
         lock(&self.inner.live).remove(&run.run_id);
+        self.tell_ended(&run);
+        self.after(&run);
+        live.end.send_replace(Some(run));
+    }
+
+    /// Tells how a run ended, and what that means for the send it was.
+    pub(super) fn tell_ended(&self, run: &Run) {
+        let outcome = run.outcome.unwrap_or(Outcome::Error);
         let what = What::RunEnded {
             origin: run.origin,
-            outcome: ended.outcome,
+            outcome,
             error: run.error.clone(),
             usage: run.usage,
         };
-        self.publish(About::run(&run), what);
-        let state = match (ended.outcome, &run.reply) {
-            (Outcome::Ok, Some(_)) => SendState::Replied,
-            (Outcome::Ok, None) => SendState::NoReply,
-            _ => SendState::Failed,
+        self.publish(About::run(run), what);
+        let (state, reply) = match (outcome, &run.reply) {
+            (Outcome::Ok, Some(reply)) => (SendState::Replied, Some(reply.clone())),
+            (Outcome::Ok, None) => (SendState::NoReply, None),
+            _ => (SendState::Failed, None),
         };
-        let reply = (ended.outcome == Outcome::Ok)
-            .then(|| run.reply.clone())
-            .flatten();
-        self.tell_send(&run, state, reply, run.error.clone());
-        self.after(&run);
-        live.end.send_replace(Some(run));
+        self.tell_send(run, state, reply, run.error.clone());
     }
 
     /// A change that has to be stored: a full disk is waited for, so that nothing is told that a restart would undo.

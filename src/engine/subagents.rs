@@ -34,6 +34,8 @@ const GIVE_UP_AFTER_MS: i64 = 30 * 60_000;
 const TOLD: &str = "told";
 const FROM_TOOL: &str = "resultFromTool";
 const WHOLE_BYTES: &str = "resultBytes";
+/// Member of a record whose post was made (N-24): a restart does not make it again.
+const POSTED: &str = "posted";
 /// Nothing to report (table 0.1).
 const NO_OUTPUT: &str = "(no output)";
 
@@ -355,20 +357,31 @@ impl Engine {
         } else {
             report_route(record, &entry)
         };
+        let posted = record.other.contains_key(POSTED);
         let (fate, error) = match &route {
             // The browser's view of the requester is the route.
             None => (Fate::Delivered, None),
+            // A restart came between the post and the rest.
+            Some(_) if posted => (Fate::Delivered, None),
             Some(route) => self.deliver_report(record, &requester, route, &post).await,
         };
-        if let Err(error) = self
-            .append(
-                &entry,
-                vec![lines::post(&post, &record.child_session_key)],
-                false,
-            )
-            .await
-        {
-            tracing::warn!(error = %crate::text::clean_str(&error), "a report could not be shown in its requester");
+        if !posted {
+            let line = lines::post(&post, &record.child_session_key);
+            if let Err(error) = self.append(&entry, vec![line], true).await {
+                tracing::warn!(error = %crate::text::clean_str(&error), "a report could not be shown in its requester");
+            }
+            if fate == Fate::Delivered {
+                record.other.insert(POSTED.into(), true.into());
+                let stored = record.clone();
+                if let Err(error) = self
+                    .inner
+                    .store
+                    .write(move |tx| tx.put_subagent(&stored))
+                    .await
+                {
+                    tracing::error!(error = %crate::text::clean_str(&error.to_string()), "a post is not on record");
+                }
+            }
         }
         self.tell_announce(record, route.as_ref(), fate, Some(post), error);
 
