@@ -808,7 +808,19 @@ async fn ac_122_stop_ends_children_and_grandchildren_silently() {
     house
         .call_as("agent:main:main", "sessions_spawn", json!({ "task": task }))
         .await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    for _ in 0..1000 {
+        if house
+            .engine
+            .live_runs()
+            .iter()
+            .filter(|(_, _, started)| *started)
+            .count()
+            == 2
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(house.engine.live_runs().len(), 2);
     let answer = house
         .engine

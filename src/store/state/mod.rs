@@ -205,8 +205,8 @@ impl Shared {
     }
 }
 
-/// What a database that is not in use any more is called: a backup, or what was moved aside.
-const ASIDE: &str = "state.db.";
+/// What a damaged database is called once it was moved aside.
+const ASIDE: &str = "state.db.damaged";
 
 /// Refuses a directory that is not ours (D-4). Makes nothing.
 fn recognise(dir: &Path, file: &Path) -> Result<(), StoreError> {
