@@ -277,7 +277,8 @@ impl App {
                 }
             }
             A::Parent => {
-                let parent = self.sessions.current().and_then(|s| s.parent.clone());
+                let current = self.sessions.current();
+                let parent = current.and_then(|s| self.sessions.parent(&s.key)).cloned();
                 match parent {
                     Some(parent) => {
                         self.sessions.reveal(&parent, self.now_ms);
@@ -289,12 +290,7 @@ impl App {
             A::Fold => {
                 if let Some(key) = self.sessions.selected.clone() {
                     if !self.sessions.folded.remove(&key) {
-                        let has_children = self
-                            .sessions
-                            .all
-                            .values()
-                            .any(|s| s.parent.as_ref() == Some(&key));
-                        if !has_children {
+                        if self.sessions.children(&key).next().is_none() {
                             self.say(Tone::Info, "it has no sub-agents to fold");
                             return true;
                         }
@@ -787,16 +783,16 @@ impl App {
                 .detail("a plain message from outside".into())
                 .marked(operator),
         ];
-        for line in &self.sessions.lines {
-            if line.key == target {
+        for key in self.sessions.shown() {
+            if *key == target {
                 continue;
             }
-            let sender = Sender::Session(line.key.clone());
+            let sender = Sender::Session(key.clone());
             let is_it = self.compose.sender == sender;
-            let label = clean_format!("from {}", self.sessions.speaker(&line.key));
+            let label = clean_format!("from {}", self.sessions.speaker(key));
             items.push(
                 Item::new(label, Pick::Sender(sender))
-                    .detail(line.key.clean())
+                    .detail(key.clean())
                     .marked(is_it),
             );
         }
@@ -847,17 +843,19 @@ impl App {
 
     fn open_agents(&mut self) {
         let mut counts = std::collections::BTreeMap::new();
-        for session in self.sessions.all.values() {
+        for session in self.sessions.iter() {
             *counts.entry(session.agent.clone()).or_insert(0_usize) += 1;
         }
         let chosen = self.sessions.filters.agent.clone();
         let mut items = vec![
             Item::new("any agent", Pick::Agent(None))
-                .detail(clean_format!("{}", self.sessions.all.len()))
+                .detail(clean_format!("{}", self.sessions.len()))
                 .marked(chosen.is_none()),
         ];
         for (agent, count) in counts {
-            let Some(agent) = agent else { continue };
+            let Some(agent) = agent.as_deref().cloned() else {
+                continue;
+            };
             let is_it = chosen.as_ref() == Some(&agent);
             let item = Item::new(agent.clean(), Pick::Agent(Some(agent)));
             items.push(item.detail(clean_format!("{}", count)).marked(is_it));
@@ -869,16 +867,17 @@ impl App {
 
     fn open_channels(&mut self) {
         let mut counts = std::collections::BTreeMap::new();
-        for session in self.sessions.all.values() {
+        for session in self.sessions.iter() {
             *counts.entry(session.channel.clone()).or_insert(0_usize) += 1;
         }
         let chosen = self.sessions.filters.channel.clone();
         let mut items = vec![
             Item::new("any channel", Pick::Channel(None))
-                .detail(clean_format!("{}", self.sessions.all.len()))
+                .detail(clean_format!("{}", self.sessions.len()))
                 .marked(chosen.is_none()),
         ];
         for (channel, count) in counts {
+            let channel = Clean::clone(&channel);
             let is_it = chosen.as_ref() == Some(&channel);
             let item = Item::new(channel.clone(), Pick::Channel(Some(channel)));
             items.push(item.detail(clean_format!("{}", count)).marked(is_it));
@@ -920,7 +919,10 @@ impl App {
 
     fn open_rename(&mut self) {
         let Some(key) = self.changeable() else { return };
-        let label = self.sessions.get(&key).and_then(|s| s.label.clone());
+        let label = self
+            .sessions
+            .get(&key)
+            .and_then(super::sessions::Session::label);
         let label = Untrusted::new(label.unwrap_or_default().into_string());
         let mut draft = Draft::line(&label);
         draft.edit(Edit::End);

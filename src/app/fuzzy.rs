@@ -1,10 +1,10 @@
 //! Fuzzy matching, in one place.
 
-use crate::text::{Clean, Untrusted};
+use crate::text::Untrusted;
 use frizbee::{Config, Matcher};
 
 /// Indices of the texts that match, best first; a blank needle matches all, in their order.
-pub fn ranked(needle: &Untrusted, texts: &[Clean]) -> Vec<usize> {
+pub fn ranked(needle: &Untrusted, texts: &[impl AsRef<str>]) -> Vec<usize> {
     let needle = needle.raw().trim();
     if needle.is_empty() {
         return (0..texts.len()).collect();

@@ -199,11 +199,7 @@ impl App {
             size: setup.size,
             focus: Focus::List,
             layers: Vec::new(),
-            sessions: SessionsPane {
-                tree: setup.tree.unwrap_or(true),
-                sort: setup.sort.unwrap_or_default(),
-                ..SessionsPane::default()
-            },
+            sessions: SessionsPane::new(setup.tree.unwrap_or(true), setup.sort.unwrap_or_default()),
             transcript: Transcript::default(),
             compose: Compose {
                 wait: setup.wait.unwrap_or_default(),

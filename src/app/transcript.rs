@@ -713,14 +713,8 @@ impl App {
         if self.sessions.get(&own).is_some() {
             return Some(own);
         }
-        let label =
-            |s: &&super::sessions::Session| s.label.as_ref().is_some_and(|l| l.as_str() == name);
-        let labelled = self
-            .sessions
-            .all
-            .values()
-            .find(label)
-            .map(|s| s.key.clone());
+        let label = |s: &&super::sessions::Session| s.label().is_some_and(|l| l.as_str() == name);
+        let labelled = self.sessions.iter().find(label).map(|s| s.key.clone());
         let main = (name == "main").then(SessionKey::global);
         labelled.or(main.filter(|key| self.sessions.get(key).is_some()))
     }
@@ -729,14 +723,12 @@ impl App {
         let task = task.trim();
         let mut children: Vec<_> = self
             .sessions
-            .all
-            .values()
-            .filter(|s| s.spawned && s.parent.as_ref() == Some(parent))
+            .children(parent)
+            .filter(|s| s.spawned)
             .collect();
         children.sort_by_key(|s| std::cmp::Reverse(s.updated_at));
         let titled = children.iter().find(|s| {
-            s.title
-                .as_ref()
+            s.title()
                 .is_some_and(|title| task.starts_with(title.as_str().trim_end_matches('…').trim()))
         });
         titled.or(children.first()).map(|s| s.key.clone())

@@ -49,7 +49,18 @@ const TOAST_MS: i64 = 6_000;
 
 /// Takes an event in.
 pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
+    let effects = update_in_burst(app, event);
+    app.settle();
+    effects
+}
+
+/// As [`update`] for one event of many: what they change is done once, by [`App::settle`] or with the next event that is
+/// not from the backend.
+pub fn update_in_burst(app: &mut App, event: Event) -> Vec<Effect> {
     app.now_ms = event.now_ms;
+    if !matches!(event.what, What::Backend(_)) {
+        app.settle();
+    }
     match event.what {
         What::Started => app.start(),
         What::Key(key) => {
@@ -95,6 +106,11 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
 }
 
 impl App {
+    /// Does what was put off in a burst of events. Must come before the state is drawn.
+    pub fn settle(&mut self) {
+        self.sessions.settle(self.now_ms);
+    }
+
     /// When [`What::Tick`] is due next; `None`: not before something happens.
     pub fn next_wake(&self) -> Option<i64> {
         let mut wakes: Vec<i64> = Vec::new();
@@ -111,7 +127,7 @@ impl App {
             .skip(self.view.list_top)
             .take(rows);
         let times = drawn
-            .filter_map(|line| self.sessions.get(&line.key)?.updated_at)
+            .filter_map(|line| self.sessions.session_of(line)?.updated_at)
             .map(|at| ages::changes_at(self.now_ms, at));
         wakes.extend(times);
         if self.is_animated() {
@@ -467,7 +483,6 @@ impl App {
 
     fn backend(&mut self, event: backend::Event) {
         use backend::What as Is;
-        let now = self.now_ms;
         let key = event.session_key.as_ref().map(identity);
         self.header.link = match self.header.link {
             Link::Connecting => Link::Live,
@@ -479,17 +494,18 @@ impl App {
             | Is::SessionArchived { row } => {
                 let policy = |app: &App| app.sessions.get(&identity(&row.key))?.send_policy;
                 let before = policy(self);
-                self.sessions.put(&row, now);
+                self.sessions.put(&row);
                 if policy(self) != before && self.transcript.key == Some(identity(&row.key)) {
                     self.ask_policy();
                 }
                 if self.transcript.key.is_none() {
+                    self.settle();
                     self.open_soon();
                 }
                 self.title();
             }
             Is::SessionReset { row } => {
-                self.sessions.put(&row, now);
+                self.sessions.put(&row);
                 let key = identity(&row.key);
                 if self.transcript.key.as_ref() == Some(&key) {
                     self.transcript.reset_to(Some(key));
@@ -498,7 +514,14 @@ impl App {
             }
             Is::SessionDeleted { row } => {
                 let key = identity(&row.key);
-                self.sessions.remove(&key, now);
+                if self.sessions.selected.as_ref() == Some(&key) {
+                    // The cursor goes to who is its neighbour now.
+                    self.settle();
+                    self.sessions.remove(&key);
+                    self.settle();
+                } else {
+                    self.sessions.remove(&key);
+                }
                 if self.transcript.key.as_ref() == Some(&key) {
                     self.open_soon();
                     self.transcript.load = super::transcript::Load::Absent;
@@ -624,7 +647,7 @@ impl App {
         if !live.running.contains(&run) {
             live.queued.insert(run.clone());
         }
-        self.sessions.states_changed(self.now_ms);
+        self.sessions.states_changed();
         self.send_queued(&run, queued_behind);
     }
 
@@ -635,24 +658,23 @@ impl App {
         let live = self.sessions.live.entry(key).or_default();
         live.queued.remove(&run);
         live.running.insert(run.clone());
-        self.sessions.states_changed(self.now_ms);
+        self.sessions.states_changed();
         self.send_running(&run);
         self.show_what_moves();
     }
 
     /// A browser that was just opened shows what goes on, once, unless a person has chosen something.
     pub(super) fn show_what_moves(&mut self) {
-        let pane = &self.sessions;
-        if !self.untouched || !pane.loaded {
+        if !self.untouched || !self.sessions.loaded {
             return;
         }
-        let runs = |key: &SessionKey| {
-            pane.live
-                .get(key)
-                .is_some_and(|live| !live.running.is_empty())
-        };
-        let mut shown = pane.lines.iter().map(|line| &line.key);
-        let Some(key) = shown.find(|key| runs(key)).cloned() else {
+        self.settle();
+        let pane = &self.sessions;
+        let running = pane.live.iter().filter(|(_, l)| !l.running.is_empty());
+        let first = running
+            .filter_map(|(key, _)| Some((pane.line_of(key)?, key)))
+            .min_by_key(|(line, _)| *line);
+        let Some(key) = first.map(|(_, key)| key.clone()) else {
             return;
         };
         self.untouched = false;
@@ -676,7 +698,7 @@ impl App {
             }
         }
         self.sessions.ended(key, outcome);
-        self.sessions.states_changed(self.now_ms);
+        self.sessions.states_changed();
         if self.transcript.key.as_ref() == Some(key) {
             self.transcript.run_ended(run, outcome, error.clone(), at);
         }

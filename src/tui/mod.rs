@@ -12,7 +12,8 @@ pub mod terminal;
 use crate::app::effect::{Effect, Quit};
 use crate::app::event::{Event, What};
 use crate::app::keymap::Keymap;
-use crate::app::{App, Setup, compose::Wait, sessions::Sort, update::update};
+use crate::app::update::{update, update_in_burst};
+use crate::app::{App, Setup, compose::Wait, sessions::Sort};
 use crate::backend::SharedBackend;
 use crate::clock::Clock;
 use crate::config::Settings;
@@ -256,13 +257,14 @@ impl Browser {
         }
     }
 
-    /// Takes an event in and begins what follows from it.
+    /// Takes an event in and begins what follows from it. What those of the backend change is settled before the next
+    /// frame, key or tick.
     fn take(&mut self, what: What) {
         let event = Event {
             now_ms: self.clock.now_ms(),
             what,
         };
-        for effect in update(&mut self.app, event) {
+        for effect in update_in_burst(&mut self.app, event) {
             self.later.extend(self.runner.run(effect));
         }
         self.frames.want();
@@ -270,6 +272,7 @@ impl Browser {
 
     fn draw(&mut self, screen: &mut Screen) -> Result<(), TuiError> {
         self.app.now_ms = self.clock.now_ms();
+        self.app.settle();
         let view = screen.draw(&self.app, &mut self.cache)?;
         self.frames.drawn(Instant::now());
         if view != self.app.view {

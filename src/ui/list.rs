@@ -14,7 +14,7 @@ use crate::app::ages;
 use crate::app::geometry::Spot;
 use crate::app::sessions::{Line as Row, Session, State, minutes_shown};
 use crate::clean_format;
-use crate::model::key::{AgentId, Kind};
+use crate::model::key::Kind;
 use crate::strings::ui as words;
 use crate::text::{self, Clean};
 use ratatui::layout::Rect;
@@ -227,7 +227,7 @@ fn empty(canvas: &mut Canvas<'_>, area: Rect) {
     } else if !pane.loaded {
         let text = clean_format!("{} {}", canvas.spinner(), words::LOADING_SESSIONS);
         lines.push(word(text, dim));
-    } else if pane.all.is_empty() {
+    } else if pane.is_empty() {
         lines.push(word(words::NO_SESSIONS, canvas.style(Role::Text)));
         lines.push(word(words::NO_SESSIONS_HINT, dim));
     } else {
@@ -251,16 +251,16 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, line: &Row, selected: bool, focused:
     let pane = &canvas.app.sessions;
     let dim = canvas.style(Role::Dim);
     let border = canvas.style(Role::Border);
-    let session = pane.get(&line.key);
+    let session = pane.session_of(line);
     let room = usize::from(area.width.saturating_sub(2));
 
     let mut left = Line::new();
     let depth = usize::from(line.depth);
     if depth > 0 {
-        for goes_on in line.rails.iter().take(LEVELS - 1) {
-            left.push(if *goes_on { glyph::TRUNK } else { "  " }, border);
+        for goes_on in line.rails().take(LEVELS - 1) {
+            left.push(if goes_on { glyph::TRUNK } else { "  " }, border);
         }
-        if line.rails.len() >= LEVELS {
+        if depth > LEVELS {
             left.push(glyph::MORE, border);
         }
         left.push(
@@ -289,7 +289,7 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, line: &Row, selected: bool, focused:
         (false, false)
     };
     let name_room = room.saturating_sub(fixed(agent, channel) + guides);
-    let mut name = session.map_or_else(|| line.key.short(), |s| s.name.clone());
+    let mut name = session.map_or_else(|| pane.key_of(line).short(), Session::name);
     if line.folded > 0 {
         let more = clean_format!(" +{}", line.folded);
         name = text::clip(&name, name_room.saturating_sub(more.as_str().len()));
@@ -297,25 +297,25 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, line: &Row, selected: bool, focused:
     }
     let name_style = if quiet { dim } else { canvas.style(Role::Text) };
     // Where there is room to spare, what it is about.
-    let about = session.and_then(|s| s.title.as_ref().or(s.preview.as_ref()));
-    match about.filter(|about| **about != name) {
+    let about = session.and_then(|s| s.title().or_else(|| s.preview()));
+    match about.filter(|about| *about != name) {
         Some(about) if name_room >= 3 * NAME => {
             let first = 2 * NAME - guides.min(NAME);
             left.push(column(&name, first), name_style);
             left.push("  ", dim);
-            left.push(column(about, name_room - first - 2), dim);
+            left.push(column(&about, name_room - first - 2), dim);
         }
         _ => left.push(column(&name, name_room), name_style),
     }
     if agent {
         let shown = session
             .and_then(|s| s.agent.as_ref())
-            .map_or_else(Clean::empty, AgentId::clean);
+            .map_or_else(Clean::empty, |agent| agent.clean());
         left.push(" ", dim);
         left.push(column(&shown, AGENT), dim);
     }
     if channel {
-        let shown = session.map_or_else(Clean::empty, |s| s.channel.clone());
+        let shown = session.map_or_else(Clean::empty, |s| Clean::clone(&s.channel));
         left.push(" ", dim);
         left.push(column(&shown, CHANNEL), dim);
     }
@@ -341,7 +341,7 @@ fn row(canvas: &mut Canvas<'_>, area: Rect, line: &Row, selected: bool, focused:
             &word(glyph::CURSOR_BAR, bar),
         );
     }
-    canvas.spot(area, Spot::Session(line.key.clone()));
+    canvas.spot(area, Spot::Session(pane.key_of(line).clone()));
 }
 
 /// What the session does, else what it is.

@@ -119,9 +119,9 @@ fn titles(canvas: &Canvas<'_>, session: Option<&Session>, focused: bool, columns
         ));
     }
     if let Some(s) = session {
-        parts.push((3, word(s.channel.clone(), dim)));
+        parts.push((3, word(Clean::clone(&s.channel), dim)));
         if let Some(model) = &s.model {
-            parts.push((2, word(model.clone(), dim)));
+            parts.push((2, word(Clean::clone(model), dim)));
         }
         parts.push((4, word(tokens(s), dim)));
     }
@@ -357,7 +357,7 @@ struct Column<'a> {
     zone: TimeZone,
     spinner: &'static str,
     columns: usize,
-    items: Vec<Item>,
+    has_top: bool,
     cache: &'a mut Cache,
     parts: HashMap<usize, Part>,
 }
@@ -372,19 +372,7 @@ fn layout(
     let t = &app.transcript;
     cache.begin(t.generation);
     cache.keep_streams(|run| t.streams.iter().any(|stream| stream.run_id == run));
-    let mut items = Vec::new();
-    if t.loading_older || t.endings.iter().any(|e| shown_before(t, e).is_none()) {
-        items.push(Item::Top);
-    }
-    items.extend(
-        (0..t.items.len())
-            .filter(|at| t.is_shown(&t.items[*at]))
-            .map(Item::Message),
-    );
-    items.extend((0..t.streams.len()).map(Item::Stream));
-    if items.is_empty() {
-        return None;
-    }
+    let has_top = t.loading_older || t.endings.iter().any(|e| shown_before(t, e).is_none());
     let mut column = Column {
         app,
         session,
@@ -392,11 +380,11 @@ fn layout(
         zone: canvas.zone.clone(),
         spinner: canvas.spinner(),
         columns: usize::from(body.width.saturating_sub(2)).max(1),
-        items,
+        has_top,
         cache,
         parts: HashMap::new(),
     };
-    Some(column.window(usize::from(body.height)))
+    column.window(usize::from(body.height))
 }
 
 /// Index of the last shown message at or before the place of an ending.
@@ -407,7 +395,50 @@ fn shown_before(t: &Transcript, ending: &Ending) -> Option<usize> {
 }
 
 impl Column<'_> {
-    fn window(&mut self, rows: usize) -> Window {
+    /// Everything that could stand here, numbered: the top, messages, streams.
+    fn item(&self, at: usize) -> Option<Item> {
+        let t = &self.app.transcript;
+        let Some(at) = at.checked_sub(1) else {
+            return Some(Item::Top);
+        };
+        match at.checked_sub(t.items.len()) {
+            None => Some(Item::Message(at)),
+            Some(at) => (at < t.streams.len()).then_some(Item::Stream(at)),
+        }
+    }
+
+    /// Whether it does stand here. Nothing asks this of all items: a frame costs as much as it shows.
+    fn is_shown(&self, at: usize) -> bool {
+        let t = &self.app.transcript;
+        match self.item(at) {
+            Some(Item::Top) => self.has_top,
+            Some(Item::Message(at)) => t.is_shown(&t.items[at]),
+            Some(Item::Stream(_)) => true,
+            None => false,
+        }
+    }
+
+    fn count(&self) -> usize {
+        1 + self.app.transcript.items.len() + self.app.transcript.streams.len()
+    }
+
+    /// The first item that stands at or after a number.
+    fn at_or_after(&self, at: usize) -> Option<usize> {
+        (at..self.count()).find(|at| self.is_shown(*at))
+    }
+
+    fn after(&self, item: usize) -> Option<usize> {
+        self.at_or_after(item + 1)
+    }
+
+    /// The last item that stands before a number.
+    fn before(&self, at: usize) -> Option<usize> {
+        (0..at).rev().find(|at| self.is_shown(*at))
+    }
+
+    /// None when nothing is shown.
+    fn window(&mut self, rows: usize) -> Option<Window> {
+        self.at_or_after(0)?;
         let t = &self.app.transcript;
         let mut top = match t.scroll {
             Scroll::Follow => self.end(rows),
@@ -422,61 +453,66 @@ impl Column<'_> {
         {
             top = self.revealing(top, self.index_at(cursor), rows);
         }
-        self.draw(top, rows)
+        Some(self.draw(top, rows))
     }
 
     /// Index of the message at a position, else of what follows it, else the last.
     fn index_at(&self, position: u64) -> usize {
-        let found = self.items.iter().position(|item| match item {
-            Item::Top => false,
-            Item::Message(at) => self.app.transcript.items[*at].position >= position,
-            Item::Stream(_) => true,
-        });
-        found.unwrap_or(self.items.len() - 1)
+        let items = &self.app.transcript.items;
+        let at = 1 + items.partition_point(|message| message.position < position);
+        let found = self.at_or_after(at).or_else(|| self.before(at));
+        found.unwrap_or(0)
     }
 
     /// A place whose line lies within its item, whatever line was given.
     fn normal(&mut self, mut item: usize, line: isize) -> (usize, usize) {
         let mut line = line;
         while line < 0 {
-            if item == 0 {
-                return (0, 0);
-            }
-            item -= 1;
+            let Some(before) = self.before(item) else {
+                return (item, 0);
+            };
+            item = before;
             line += self.height(item).cast_signed();
         }
         let mut line = line.unsigned_abs();
         loop {
             let height = self.height(item);
-            if line < height || item + 1 == self.items.len() {
+            let next = self.after(item).filter(|_| line >= height);
+            let Some(next) = next else {
                 return (item, line.min(height.saturating_sub(1)));
-            }
+            };
             line -= height;
-            item += 1;
+            item = next;
         }
     }
 
     /// The first line of the last screen.
     fn end(&mut self, rows: usize) -> (usize, usize) {
         let mut left = rows;
-        for item in (0..self.items.len()).rev() {
+        let mut first = 0;
+        let mut at = self.before(self.count());
+        while let Some(item) = at {
             let height = self.height(item);
             if height >= left {
                 return (item, height - left);
             }
             left -= height;
+            first = item;
+            at = self.before(item);
         }
-        (0, 0)
+        (first, 0)
     }
 
     /// The place itself, or the last screen's when it lies beyond.
     fn not_beyond(&mut self, place: (usize, usize), rows: usize) -> (usize, usize) {
         let mut below = 0;
-        for item in place.0..self.items.len() {
+        let mut at = Some(place.0);
+        while let Some(item) = at {
             below += self.height(item);
             if below >= rows + place.1 {
                 return place;
             }
+            at = self.after(item);
         }
         place.min(self.end(rows))
     }
@@ -499,11 +535,13 @@ impl Column<'_> {
             };
         }
         let mut above = 0;
-        for at in top.0..item {
-            above += self.height(at);
+        let mut at = Some(top.0);
+        while let Some(passed) = at.filter(|at| *at < item) {
+            above += self.height(passed);
             if above >= top.1 + rows + height {
                 break;
             }
+            at = self.after(passed);
         }
         let starts = above.saturating_sub(top.1);
         if starts + height <= rows {
@@ -519,12 +557,12 @@ impl Column<'_> {
         let mut drawn = Vec::with_capacity(rows);
         let mut view = TranscriptView {
             rows: cells(rows),
-            at_top: top == (0, 0) && self.app.transcript.at_start,
+            at_top: top.1 == 0 && self.before(top.0).is_none() && self.app.transcript.at_start,
             ..TranscriptView::default()
         };
-        let (mut item, mut line) = top;
+        let (mut at, mut line) = (Some(top.0), top.1);
         view.first_cut = line > 0;
-        while drawn.len() < rows && item < self.items.len() {
+        while let Some(item) = at.filter(|_| drawn.len() < rows) {
             let position = self.position(item);
             let height = self.height(item);
             let part = &self.parts[&item];
@@ -545,11 +583,11 @@ impl Column<'_> {
                 view.last_cut = line + blank < height;
             }
             if line >= height {
-                item += 1;
+                at = self.after(item);
                 line = 0;
             }
         }
-        view.at_bottom = item >= self.items.len();
+        view.at_bottom = at.is_none();
         view.top = self.told(top);
         Window { rows: drawn, view }
     }
@@ -559,21 +597,25 @@ impl Column<'_> {
         if let Some(position) = self.position(top.0) {
             return Some((position, top.1));
         }
-        if matches!(self.items[top.0], Item::Top) {
-            let next = (top.0 + 1..self.items.len()).find_map(|item| self.position(item))?;
-            return Some((next, 0));
+        if matches!(self.item(top.0), Some(Item::Top)) {
+            let next = self.after(top.0)?;
+            return Some((self.position(next)?, 0));
         }
         // In a stream: so many lines beyond the last message.
-        let last = (0..top.0)
-            .rev()
-            .find(|item| self.position(*item).is_some())?;
-        let between: usize = (last..top.0).map(|item| self.height(item)).sum();
-        Some((self.position(last)?, between + top.1))
+        let mut between = top.1;
+        let mut last = self.before(top.0)?;
+        loop {
+            between += self.height(last);
+            if let Some(position) = self.position(last) {
+                return Some((position, between));
+            }
+            last = self.before(last)?;
+        }
     }
 
     fn position(&self, item: usize) -> Option<u64> {
-        match self.items.get(item)? {
-            Item::Message(at) => Some(self.app.transcript.items[*at].position),
+        match self.item(item)? {
+            Item::Message(at) => Some(self.app.transcript.items[at].position),
             Item::Top | Item::Stream(_) => None,
         }
     }
@@ -582,10 +624,10 @@ impl Column<'_> {
         if let Some(part) = self.parts.get(&item) {
             return part.height();
         }
-        let part = match self.items[item] {
-            Item::Top => self.top(),
-            Item::Message(at) => self.message(item, at),
-            Item::Stream(at) => self.stream(at),
+        let part = match self.item(item) {
+            Some(Item::Message(at)) => self.message(item, at),
+            Some(Item::Stream(at)) => self.stream(at),
+            Some(Item::Top) | None => self.top(),
         };
         let height = part.height();
         self.parts.insert(item, part);
@@ -662,7 +704,7 @@ impl Column<'_> {
             zone: &self.zone,
             columns: self.columns,
             own,
-            model: self.session.and_then(|s| s.model.as_ref()),
+            model: self.session.and_then(|s| s.model.as_deref()),
             who: &|key: &Untrusted| who(app, &identity(key)),
         };
         before.extend(message::head(message, &head));
@@ -672,7 +714,7 @@ impl Column<'_> {
                 after.extend(self.ending(ending));
             }
         }
-        let next = self.items.get(item + 1).copied();
+        let next = self.after(item).and_then(|next| self.item(next));
         if !matches!(next, Some(Item::Message(next)) if is_result(&t.items[next])) {
             after.push(Line::new());
         }

@@ -6,7 +6,8 @@
 use crosstalk::agents::scripted::Directives;
 use crosstalk::app::event::{Event, What};
 use crosstalk::app::geometry::Size;
-use crosstalk::app::update::update;
+use crosstalk::app::sessions::Sort;
+use crosstalk::app::update::{update, update_in_burst};
 use crosstalk::app::{App, Setup};
 use crosstalk::config::{AgentSettings, Runtime, Settings};
 use crosstalk::engine::context::Context;
@@ -155,14 +156,7 @@ fn browser(sessions: usize, messages: usize) -> App {
         ..Setup::default()
     });
     let rows: Vec<Row> = (0..sessions)
-        .map(|n| {
-            let entry = entry(n);
-            serde_json::from_value(json!({
-                "key": entry.key, "kind": "other", "channel": "webchat", "displayName": format!("session {n}"),
-                "updatedAt": entry.updated_at, "sessionId": entry.session_id,
-            }))
-            .expect("a row")
-        })
+        .map(|n| serde_json::from_value(row(n, NOW - n as i64 * 1000)).expect("a row"))
         .collect();
     app.sessions.replace(&rows, NOW);
     app.transcript.key = app.sessions.selected.clone();
@@ -201,17 +195,54 @@ fn frame() {
     );
 }
 
-/// A change of the list with very many sessions, in frames of 60 a second.
+/// A session as its row says; every fourth was spawned by the one before.
+fn row(n: usize, updated_at: i64) -> Value {
+    let mut row = json!({
+        "key": entry(n).key, "kind": "other", "channel": "webchat", "displayName": format!("session {n}"),
+        "updatedAt": updated_at, "sessionId": format!("session-{n}"),
+    });
+    if n % 4 == 3 {
+        row["spawnedBy"] = json!(entry(n - 1).key);
+    }
+    row
+}
+
+/// Changes of the list with very many sessions, in frames of 60 a second.
 fn rebuild() {
-    let mut app = browser(100_000, 0);
+    const SESSIONS: usize = 100_000;
+    let mut app = browser(SESSIONS, 0);
     let budget = 1e6 / 60.0;
+    let in_frames = |name: &str, time: f64| {
+        report(name, budget, time, &json!({ "sessions": SESSIONS }));
+    };
     let time = median(11, || app.sessions.rebuild(NOW));
-    report(
-        "list_change_in_frames",
-        budget,
-        time,
-        &json!({ "sessions": 100_000 }),
-    );
+    in_frames("list_change_in_frames", time);
+    for sort in Sort::ALL {
+        app.sessions.sort = sort;
+        let begun = Instant::now();
+        app.sessions.rebuild(NOW);
+        let first = begun.elapsed().as_secs_f64() * 1e6;
+        in_frames(&format!("sort_{}_first_in_frames", sort.as_str()), first);
+        let time = median(11, || app.sessions.rebuild(NOW));
+        in_frames(&format!("sort_{}_in_frames", sort.as_str()), time);
+    }
+    app.sessions.sort = Sort::Recent;
+    for (name, text) in [
+        ("fuzzy_one_letter_in_frames", "s"),
+        ("fuzzy_word_in_frames", "sess"),
+        ("fuzzy_few_in_frames", "99 telegram"),
+    ] {
+        app.sessions.filters.text = text.into();
+        let time = median(11, || app.sessions.rebuild(NOW));
+        in_frames(name, time);
+    }
+    app.sessions.filters.text = "".into();
+    app.sessions.tree = false;
+    let time = median(11, || app.sessions.rebuild(NOW));
+    in_frames("flat_change_in_frames", time);
+    app.sessions.tree = true;
+    app.sessions.rebuild(NOW);
+    burst(&mut app, SESSIONS);
     let time = median(11, || {
         update(
             &mut app,
@@ -221,12 +252,53 @@ fn rebuild() {
             },
         );
     });
-    report(
-        "tick_in_frames",
-        budget,
-        time,
-        &json!({ "sessions": 100_000 }),
-    );
+    in_frames("tick_in_frames", time);
+}
+
+/// Events of sessions and runs as they come, each alone and in bursts with one drawing, against a millisecond each.
+fn burst(app: &mut App, sessions: usize) {
+    const EVENTS: usize = 64;
+    let mut n = 0;
+    let mut next = || {
+        n += 1;
+        let run = n / 3;
+        let which = run * 7919 % sessions;
+        let what = match n % 3 {
+            0 => json!({ "type": "run.started", "runId": format!("r{run}"), "origin": "operator" }),
+            1 => {
+                json!({ "type": "run.ended", "runId": format!("r{run}"), "origin": "operator", "outcome": "ok" })
+            }
+            _ => json!({ "type": "session.changed", "row": row(which, NOW + n as i64) }),
+        };
+        let mut event =
+            json!({ "seq": n, "at": NOW, "cursor": "c", "sessionKey": entry(which).key });
+        if let (Some(event), Value::Object(what)) = (event.as_object_mut(), what) {
+            event.extend(what);
+        }
+        let event = serde_json::from_value(event).expect("an event");
+        Event {
+            now_ms: NOW,
+            what: What::Backend(Box::new(event)),
+        }
+    };
+    for (name, each) in [("event_alone_in_ms", true), ("event_of_64_in_ms", false)] {
+        let events: Vec<Vec<Event>> = (0..11)
+            .map(|_| (0..EVENTS).map(|_| next()).collect())
+            .collect();
+        let mut events = events.into_iter();
+        let time = median(11, || {
+            for event in events.next().expect("as many as there are runs") {
+                if each {
+                    update(app, event);
+                } else {
+                    update_in_burst(app, event);
+                }
+            }
+            app.settle();
+        });
+        let what = json!({ "sessions": sessions, "events": EVENTS });
+        report(name, 1000.0, time / EVENTS as f64, &what);
+    }
 }
 
 /// Masking a text of twice the length against twice the time of one.

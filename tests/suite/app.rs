@@ -23,6 +23,8 @@ use crosstalk::protocol::methods::{
 use crosstalk::text::{Clean, Untrusted};
 use serde_json::json;
 
+mod order;
+
 const T0: i64 = 1_800_000_000_000;
 
 /// A browser with a clock of its own.
@@ -143,12 +145,7 @@ impl Screen {
     }
 
     fn order(&self) -> Vec<&str> {
-        self.app
-            .sessions
-            .lines
-            .iter()
-            .map(|line| line.key.as_str())
-            .collect()
+        self.app.sessions.shown().map(SessionKey::as_str).collect()
     }
 
     /// Opens the selected session with a transcript of messages.
