@@ -190,7 +190,7 @@ impl Simple<'_> {
                 get(key)
                     .agent
                     .as_ref()
-                    .map_or(String::new(), |a| a.to_string())
+                    .map_or(String::new(), |a| format!("{a}"))
             }),
             Sort::State => (self.state(a), recent(a)).cmp(&(self.state(b), recent(b))),
         }
