@@ -24,6 +24,14 @@ pub const fn exit(status: ToolStatus) -> Exit {
     }
 }
 
+/// The exit code of a payload: that of its status, but for what could not be stored.
+fn code(payload: &Value) -> Exit {
+    match text(payload, "errorCode") {
+        Some(code) if code == Untrusted::from("io") => Exit::Io,
+        _ => exit(status(payload)),
+    }
+}
+
 /// A text member.
 pub fn text(payload: &Value, name: &str) -> Option<Untrusted> {
     payload
@@ -36,13 +44,13 @@ pub fn text(payload: &Value, name: &str) -> Option<Untrusted> {
 /// Fails for what the tool refused, with its own words.
 ///
 /// # Errors
-/// Exit 1 or 3.
+/// Exit 1, 3 or 6.
 pub fn check(payload: &Value) -> Result<(), Stop> {
     let status = status(payload);
     match status {
         ToolStatus::Error | ToolStatus::Forbidden => {
             let error = text(payload, "error").unwrap_or_else(|| "the tool gave no reason".into());
-            Err(Stop::Because(exit(status), error))
+            Err(Stop::Because(code(payload), error))
         }
         ToolStatus::Ok | ToolStatus::Accepted | ToolStatus::Timeout => Ok(()),
     }
@@ -53,7 +61,7 @@ pub fn check(payload: &Value) -> Result<(), Stop> {
 /// # Errors
 /// [`Stop::With`].
 pub fn end(payload: &Value) -> Result<(), Stop> {
-    match exit(status(payload)) {
+    match code(payload) {
         Exit::Done => Ok(()),
         exit => Err(Stop::With(exit)),
     }

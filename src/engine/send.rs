@@ -123,7 +123,13 @@ impl Engine {
         // The wait counts from acceptance (S-44).
         let begun = tokio::time::Instant::now();
         if let Err(error) = self.accept(new).await {
-            return refuse(ToolStatus::Error, error.into(), Some(display));
+            let is_io = error.is_io;
+            let mut refused = refuse(ToolStatus::Error, error.into(), Some(display));
+            if is_io {
+                // Nothing is wrong with the request: a front door tells a full disk from a refusal by this.
+                refused["errorCode"] = "io".into();
+            }
+            return refused;
         }
         let mut answer = result(&run_id, ToolStatus::Accepted, None, Some(display));
         if seconds == 0 {
