@@ -67,9 +67,16 @@ impl Source {
     pub async fn open(&self, purpose: Purpose) -> Result<SharedBackend, Stop> {
         match self {
             Self::OpenClaw(dir) => {
-                let dir = dir.clone();
-                let opened = tokio::task::spawn_blocking(move || FilesBackend::open(&dir)).await;
+                let looked = dir.clone();
+                let opened = tokio::task::spawn_blocking(move || FilesBackend::open(&looked)).await;
                 let backend = opened.map_err(|error| Stop::io(error.to_string()))??;
+                if !dir.join("agents").exists() {
+                    let place = Untrusted::new(dir.to_string_lossy()).clean();
+                    return Err(Stop::because(
+                        Exit::NoOwner,
+                        format!("{place} is not an OpenClaw state directory: it has no agents"),
+                    ));
+                }
                 Ok(Arc::new(backend))
             }
             Self::State { dir, config, demo } => Ok(host::open(Open {

@@ -292,3 +292,17 @@ fn an_unknown_tool_makes_nothing() {
     );
     assert!(!world.state().exists());
 }
+
+#[test]
+fn a_directory_that_is_not_of_openclaw_ends_with_5() {
+    let world = World::empty();
+    world.write("odd/notes.txt", "nothing of the kind");
+    let dir = world.path("odd");
+    let dir = dir.to_str().unwrap();
+    says(
+        &world,
+        &["--openclaw", dir, "list"],
+        5,
+        &[dir, "not an OpenClaw state directory"],
+    );
+}
